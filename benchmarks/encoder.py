@@ -21,14 +21,14 @@ import numpy as np
 import torch
 
 from evenli.corpus.bias import BiasScorer
-from evenli.corpus.direction import gender_direction
 from evenli.corpus.importance import MaxPooled
 from evenli.encoders.bilstm import DTYPES, BiLSTMMax
+from evenli.encoders.direction import gender_direction
 from evenli.encoders.vectors import WordVectors
-from evenli.resources.words import split_words
 from evenli.training.data import Examples, read_examples
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.recipe import EncoderRecipe
+from evenli.words.lists import split_words
 
 SNLI = 549_367
 BATCH = 8192

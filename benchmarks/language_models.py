@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, load_model
-from evenli.suites.base import load_suite
+from evenli.audit.models import ModelOptions, Prompting, load_model
+from evenli.audit.suites.base import load_suite
+from evenli.core.labels import LABELS
 
 
 def run_causal(model: Any, premises: list[str], hypotheses: list[str]) -> np.ndarray:
@@ -203,7 +203,7 @@ def llama_server(file: str, concurrency: int) -> Iterator[str]:
 
 def busy(url: str, concurrency: int, count: int, repeats: int) -> dict[str, Any]:
     """Requests a second of ``chat:`` and of a plain client, in turns, because the machine may be busy otherwise."""
-    from evenli.models.chat import _body
+    from evenli.llm.chat import _body
 
     options = ModelOptions(prompting=Prompting(prompts=1, concurrency=concurrency))
     model: Any = load_model(f"chat:{url}", options=options)

@@ -50,7 +50,7 @@ TOKENISED = """
 import sys
 import numpy as np
 import evenli
-from evenli.models.onnx import OnnxModel
+from evenli.audit.models.onnx import OnnxModel
 OnnxModel.logits = lambda self, items: np.tile(np.array([0, 1, 0], dtype=np.float32), (len(items), 1))
 evenli.audit(data=sys.argv[1], out=sys.argv[2])
 """

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from evenli.meta.folder import MetaFolder
-from evenli.meta.training import train_sweep
+from evenli.training.meta.folder import MetaFolder
+from evenli.training.meta.training import train_sweep
 from evenli.training.recipe import make_recipe
 from predict import EMBEDDED, make_checkpoint
 

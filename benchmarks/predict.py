@@ -19,9 +19,9 @@ import numpy as np
 import torch
 import transformers
 
-from evenli.models import ModelOptions
-from evenli.models.base import ModelRequest, plan_batches
-from evenli.models.hf import HFModel
+from evenli.audit.models import ModelOptions
+from evenli.audit.models.base import ModelRequest, plan_batches
+from evenli.audit.models.hf import HFModel
 
 SIZES = {"mini": (384, 6, 12), "base": (768, 12, 12)}
 LABELS = ["entailment", "neutral", "contradiction"]
@@ -33,7 +33,7 @@ def load_pairs(file: str | None) -> tuple[list[str], list[str]]:
     if file:
         rows = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
         return [row["premise"] for row in rows], [row["hypothesis"] for row in rows]
-    from evenli.suites.coal.build import build_coal
+    from evenli.audit.suites.coal.build import build_coal
 
     frame = build_coal("en").frame
     return frame["premise"].to_list(), frame["hypothesis"].to_list()

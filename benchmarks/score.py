@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer
-from evenli.corpus.direction import GenderDirection, gender_direction
+from evenli.encoders.direction import GenderDirection, gender_direction
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.io import read_rows
-from evenli.resources.words import GenderWords, is_word, split_words
+from evenli.words.lists import GenderWords, is_word, split_words
 
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))

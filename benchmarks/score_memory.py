@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.io import read_rows
-from evenli.resources.words import split_words
+from evenli.core.io import read_rows
+from evenli.words.lists import split_words
 
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))

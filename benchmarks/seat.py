@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.evaluate.seat import AssociationTest, SeatSettings, seat_from_vectors, seat_tests, texts_of
+from evenli.encoders.seat import AssociationTest, SeatSettings, seat_from_vectors, seat_tests, texts_of
 
 Values = NDArray[np.float64]
 PERMUTATIONS, RESAMPLES = SeatSettings.permutations, SeatSettings.resamples

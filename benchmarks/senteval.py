@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from evenli.encoders.base import encode_checked, load_encoder
-from evenli.evaluate.senteval.data import Task, read_task
-from evenli.evaluate.senteval.fitting import DECAYS, Fits, Fitter, Outcome, TorchFitter, evaluate, torch_generator
-from evenli.evaluate.senteval.lockstep import Recipe
+from evenli.encoders.senteval.data import Task, read_task
+from evenli.encoders.senteval.fitting import DECAYS, Fits, Fitter, Outcome, TorchFitter, evaluate, torch_generator
+from evenli.encoders.senteval.lockstep import Recipe
 
 SEED = 1111
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from evenli.counterfactual.swapper import Swapper
-from evenli.io import read_rows
+from evenli.core.io import read_rows
+from evenli.words.swap.swapper import Swapper
 
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 WORDS = ("man", "woman", "men", "women", "boy", "girl", "boys", "girls", "he", "she", "him", "his", "guy", "lady")

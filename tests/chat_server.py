@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from evenli.labels import LABELS
-from evenli.models.fakes import fake_model
-from evenli.models.prompts import View, make_views
+from evenli.audit.models.fakes import fake_model
+from evenli.core.labels import LABELS
+from evenli.llm.prompts import View, make_views
 
 VIEWS = make_views("en", 3, 6)
 

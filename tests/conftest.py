@@ -104,7 +104,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def computed_once() -> Iterator[None]:
     """The same chart is not drawn again, nor the same probe fitted: most tests of both look at something else."""
-    from evenli.stats import leakage
+    from evenli.encoders import leakage
 
     probes: dict[Any, Any] = {}
     fit = leakage._fitted
@@ -138,7 +138,7 @@ def computed_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def two_draws() -> Iterator[None]:
     """Probes are trained twice, not five times, in files that are not about what they find, or where that is clear."""
-    from evenli.stats import leakage
+    from evenli.encoders import leakage
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leakage, "SEEDS", 2)

@@ -48,7 +48,7 @@ def uniform(text: str, count: int) -> np.ndarray:
 
 @cache
 def _fake(lang: str, rate: float) -> Callable[[list[str], list[str]], list[str]]:
-    from evenli.models.fakes import FakeModel
+    from evenli.audit.models.fakes import FakeModel
 
     return FakeModel("oracle", lang, rate)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenli import registry
+from evenli.core import registry
 
 
 def write_plugin(

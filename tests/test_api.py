@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 import evenli
-from evenli import registry
-from evenli.errors import InputError
-from evenli.evaluate.seat import SeatSettings, seat_tests, texts_of
-from evenli.mitigate.gendered import gendered_set
-from evenli.mitigate.methods import Method
-from evenli.mitigate.residual import LeakageReport, Residual
+from evenli.audit.results import AuditResult
+from evenli.core import registry
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate
+from evenli.core.mitigation import Method
+from evenli.encoders.gendered import gendered_set
+from evenli.encoders.residual import LeakageReport, Residual
+from evenli.encoders.seat import SeatSettings, seat_tests, texts_of
 from evenli.renamed import upgraded
-from evenli.resources.words import split_words
-from evenli.types import AuditResult, Estimate
+from evenli.words.lists import split_words
 
 
 def dev(sample: Any) -> float:
@@ -194,7 +195,7 @@ def test_every_method_takes_the_options_of_its_command(
     # What is left of gender is measured in test_mitigated_encoders.py, and takes long.
     nan = Estimate(math.nan, math.nan, math.nan, math.nan, 0.95, 0)
     unmeasured = LeakageReport(0, 0, 0, "", *[Residual(nan, nan, 0.5, nan, nan)] * 2)
-    monkeypatch.setattr("evenli.mitigate.encoder.leakage_report", lambda *_, **__: unmeasured)
+    monkeypatch.setattr("evenli.encoders.mitigation.leakage_report", lambda *_, **__: unmeasured)
     if method in {"subtract", "augment", "combined"}:
         evenli.score(corpus, tmp_path / "scored", vectors=vectors)
     kind = registry.MITIGATIONS.get("augment" if method == "combined" else method).kind

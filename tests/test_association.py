@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 from scipy.stats import chisquare, false_discovery_control, norm
 
-from evenli.errors import InputError
-from evenli.evaluate.differences import holm
-from evenli.evaluate.seat import (
+from evenli.audit.differences import holm
+from evenli.core.errors import InputError
+from evenli.encoders.figures import print_associations
+from evenli.encoders.seat import (
     AVERAGED,
     SeatResult,
     SeatSettings,
@@ -29,14 +30,13 @@ from evenli.evaluate.seat import (
     seat_tests,
     texts_of,
 )
-from evenli.evaluate.seat.association import (
+from evenli.encoders.seat.association import (
     AssociationResult,
     _all_parts,
     _random_parts,
     association_test,
     benjamini_hochberg,
 )
-from evenli.report.encoder import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
 SIZES = {
@@ -129,7 +129,7 @@ def test_eight_words_a_side_are_counted_exactly() -> None:
 def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = np.sort(np.random.default_rng(0).normal(size=10))
     whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
-    monkeypatch.setattr("evenli.evaluate.seat.association._COUNTED", 100)
+    monkeypatch.setattr("evenli.encoders.seat.association._COUNTED", 100)
     parts = list(_all_parts(pooled, 5))
     assert [len(part) for part in parts] == [100, 100, 52]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)

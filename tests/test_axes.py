@@ -15,23 +15,23 @@ import pytest
 from rich.console import Console
 
 import evenli
-from evenli.errors import InputError, ResourceError
-from evenli.evaluate.audit import Audit, load_run
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.predictions import Predictions
-from evenli.report.card import card
-from evenli.report.export import tables, write_table
-from evenli.report.gate import FAILED, PASSED, SKIPPED, gate
-from evenli.report.html import render
-from evenli.report.summary import summarise
-from evenli.report.terminal import show_results
-from evenli.resources import load_axis
-from evenli.resources.axes import SHIPPED, TIMES, shipped_names
-from evenli.stats.intervals import Scoring
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.gate import FAILED, PASSED, SKIPPED, gate
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.card import card
+from evenli.audit.report.export import tables, write_table
+from evenli.audit.report.html import render
+from evenli.audit.report.summary import summarise
+from evenli.audit.report.terminal import show_results
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.groups.build import build_groups
+from evenli.audit.suites.groups.interactions import crossing, interactions
+from evenli.core.errors import InputError, ResourceError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.groups.build import build_groups
-from evenli.suites.groups.interactions import crossing, interactions
+from evenli.words import load_axis
+from evenli.words.axes import SHIPPED, TIMES, shipped_names
 
 Predict = Callable[[Sequence[str], Sequence[str]], list[list[float]]]
 Answers = dict[tuple[str, str], str]
@@ -152,7 +152,7 @@ def test_the_first_screen_and_the_gate_name_what_was_planted(axis: str) -> None:
 
 
 def test_a_stored_run_of_the_users_own_axis_speaks_its_words(tmp_path: Path) -> None:
-    from evenli.suites.groups.axis_file import new_axis
+    from evenli.audit.suites.groups.axis_file import new_axis
 
     file, _ = new_axis("region", tmp_path)
     evenli.audit(model(str(file)), axis=str(file), out=tmp_path / "run")
@@ -286,7 +286,7 @@ def test_a_product_needs_two_axes_that_fit(tmp_path: Path, product: str, wanted:
 
 def test_the_walk_through_can_be_crossed(tmp_path: Path) -> None:
     """A product names a file beside it, as docs/studies/axes.md shows."""
-    from evenli.suites.groups.axis_file import check_axis, new_axis
+    from evenli.audit.suites.groups.axis_file import check_axis, new_axis
 
     new_axis("region", tmp_path)
     text = (SHIPPED / "gender_nationality.toml").read_text()

@@ -15,8 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from evenli.core.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
+from evenli.core.store import hold  # noqa: E402
 from evenli.corpus.bias import BiasScorer  # noqa: E402
-from evenli.corpus.direction import direction_from_sentences  # noqa: E402
 from evenli.corpus.importance import MaxPooled  # noqa: E402
 from evenli.encoders.base import (  # noqa: E402
     EmbeddingCache,
@@ -28,13 +29,11 @@ from evenli.encoders.bilstm import (  # noqa: E402
     BiLSTMMax,
     load_trained,
 )
+from evenli.encoders.direction import direction_from_sentences  # noqa: E402
+from evenli.encoders.gendered import gendered_set  # noqa: E402
+from evenli.encoders.hard_debias import save_vectors  # noqa: E402
+from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.encoders.vectors import WordVectors, load_vectors  # noqa: E402
-from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
-from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder  # noqa: E402
-from evenli.mitigate.gendered import gendered_set  # noqa: E402
-from evenli.mitigate.hard_debias import save_vectors  # noqa: E402
-from evenli.resources.words import split_words  # noqa: E402
-from evenli.store import hold  # noqa: E402
 from evenli.training.bilstm import EncoderSettings, nli_accuracy, train_encoder  # noqa: E402
 from evenli.training.bilstm_trainer import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
@@ -43,6 +42,7 @@ from evenli.training.recipe import (  # noqa: E402
     EncoderRecipe,
     learning_rate,
 )
+from evenli.words.lists import split_words  # noqa: E402
 
 TEXTS = [
     "A person on a horse jumps over a broken down airplane.",

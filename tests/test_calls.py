@@ -14,26 +14,26 @@ import pytest
 from typer.main import get_command
 
 from conftest import ROOT, make_checkpoint
+from evenli.audit.audit import AuditSettings, audit_to_folder
+from evenli.audit.prediction_summary import FileSettings, predict_file
+from evenli.audit.report.export import markdown, run_table
+from evenli.audit.robustness import robustness_to_folder
+from evenli.audit.suites.base import built_in_sets
+from evenli.audit.suites.coal.build import CoalSettings, build_coal, write_coal
+from evenli.audit.suites.coal.load import check_file
+from evenli.audit.suites.dev2020 import write_dev_file
+from evenli.audit.suites.probe.build import ProbeSettings
+from evenli.audit.suites.probe.languages import write_probe
 from evenli.cli import app
-from evenli.errors import InputError
-from evenli.evaluate.audit import AuditSettings, audit_to_folder
-from evenli.evaluate.encoder_report import ReportSettings, encoder_report
+from evenli.core.errors import InputError
+from evenli.corpus.describe_direction import DirectionSettings, direction
+from evenli.encoders.figures import write_encoder_report
+from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+from evenli.encoders.report import ReportSettings, encoder_report
+from evenli.encoders.seat import SeatSettings
 from evenli.evaluate.leaderboard import Board, BoardRow, write_board
-from evenli.evaluate.robustness import robustness_to_folder
-from evenli.evaluate.seat import SeatSettings
-from evenli.evaluate.summary import FileSettings, predict_file
-from evenli.meta import Design, DesignOptions, MetaFolder, meta_evaluation
-from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
-from evenli.report.direction import DirectionSettings, direction
-from evenli.report.encoder import write_encoder_report
-from evenli.report.export import markdown, run_table
 from evenli.report.leaderboard import publish_board
-from evenli.suites.base import built_in_sets
-from evenli.suites.coal.build import CoalSettings, build_coal, write_coal
-from evenli.suites.coal.load import check_file
-from evenli.suites.dev2020 import write_dev_file
-from evenli.suites.probe.build import ProbeSettings
-from evenli.suites.probe.languages import write_probe
+from evenli.training.meta import Design, DesignOptions, MetaFolder, meta_evaluation
 
 PAIRS = "premise,hypothesis,gold,mine\nA man waits.,A person waits.,0,x\nA dog runs.,A cat sleeps.,2,y\n"
 MOST = 6
@@ -228,7 +228,7 @@ def test_train_encoder(run_cli: Any, tmp_path: Path, vectors: Path) -> None:
 def test_export(run_cli: Any, tmp_path: Path) -> None:
     for module in ("torch", "transformers", "onnx", "onnxscript"):
         pytest.importorskip(module)
-    from evenli.training import export_checked
+    from evenli.training.export import export_checked
 
     labels = ["neutral", "contradiction", "entailment"]
     model = make_checkpoint(tmp_path / "model", labels=labels)

@@ -17,18 +17,18 @@ import yaml
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.report import card as card_command
-from evenli.cli.report import table as table_command
-from evenli.errors import InputError, MissingExtraError, RunError
-from evenli.evaluate.audit import Audit, load_run
-from evenli.format import printable
-from evenli.models import ModelOptions
-from evenli.predictions import Predictions
-from evenli.report.card import card, command, front_matter, section
-from evenli.report.export import latex, latex_text, markdown, tables, write_table
-from evenli.report.tracking import log_mlflow
-from evenli.stats.intervals import Scoring
-from evenli.suites.coal.verdict import CAUSES
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.commands.report import card as card_command
+from evenli.audit.commands.report import table as table_command
+from evenli.audit.models import ModelOptions
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.card import card, command, front_matter, section
+from evenli.audit.report.export import latex, latex_text, markdown, tables, write_table
+from evenli.audit.report.tracking import log_mlflow
+from evenli.audit.suites.coal.verdict import CAUSES
+from evenli.core.errors import InputError, MissingExtraError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.format import printable
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
 cards, table_app = typer.Typer(), typer.Typer()

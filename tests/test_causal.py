@@ -18,16 +18,17 @@ import torch
 import transformers
 
 import evenli
-from evenli.errors import EvenliError, InputError, LabelError, ModelError, RunError
-from evenli.evaluate.predict import RunFolder, predict
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, causal, load_model, packing
-from evenli.models.base import plan_batches
-from evenli.models.causal import CausalModel
-from evenli.models.prompts import prompts
-from evenli.predictions import ABSTAINED, MASS, MINIMUM_MASS
-from evenli.suites.base import load_suite
-from evenli.suites.checks import gold_pairs
+from evenli.audit.models import ModelOptions, Prompting, load_model
+from evenli.audit.models.base import plan_batches
+from evenli.audit.predict import RunFolder, predict
+from evenli.audit.predictions import ABSTAINED, MASS, MINIMUM_MASS
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.checks import gold_pairs
+from evenli.core.errors import EvenliError, InputError, LabelError, ModelError, RunError
+from evenli.core.labels import LABELS
+from evenli.llm import causal, packing
+from evenli.llm.causal import CausalModel
+from evenli.llm.prompts import prompts
 
 TEMPLATE = "{% for m in messages %}<s>{{ m['content'] }}</s>{% endfor %}{% if add_generation_prompt %}<s>{% endif %}"
 

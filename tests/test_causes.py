@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.io import hash_text
-from evenli.labels import LABELS
-from evenli.models.fakes import FakeModel
-from evenli.predictions import Predictions
-from evenli.resources import load_axis
+from evenli.audit.models.fakes import FakeModel
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.coal.causes import DEFINING, OUTCOMES, items, lean, share, without_direction
+from evenli.core.io import hash_text
+from evenli.core.labels import LABELS
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
-from evenli.suites.coal.causes import DEFINING, OUTCOMES, items, lean, share, without_direction
+from evenli.words import load_axis
 
 E, N, C = LABELS
 CLASSES = ("female", "male", "neutral")

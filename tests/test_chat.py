@@ -21,20 +21,21 @@ pytest.importorskip("httpx")
 
 import evenli
 from chat_server import ChatServer, serving
-from evenli.errors import EvenliError, InputError, ModelError, RunError
-from evenli.evaluate.assess import assess, competence
-from evenli.evaluate.audit import load_run
-from evenli.evaluate.compare import compare
-from evenli.evaluate.predict import RunFolder, predict
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, load_model, server
-from evenli.models.prompts import combine, make_views, read_logprobs, read_texts
-from evenli.models.server import KEY, Address
-from evenli.pairs import PairSet
-from evenli.predictions import ABSTAINED, MASS, Predictions
-from evenli.stats.prompting import prompting_measures
-from evenli.suites.base import load_suite
-from evenli.suites.checks import gold_pairs
+from evenli.audit.assess import assess, competence
+from evenli.audit.audit import load_run
+from evenli.audit.compare import compare
+from evenli.audit.models import ModelOptions, Prompting, load_model
+from evenli.audit.pairs import PairSet
+from evenli.audit.predict import RunFolder, predict
+from evenli.audit.predictions import ABSTAINED, MASS, Predictions
+from evenli.audit.prompting import prompting_measures
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.checks import gold_pairs
+from evenli.core.errors import EvenliError, InputError, ModelError, RunError
+from evenli.core.labels import LABELS
+from evenli.llm import server
+from evenli.llm.prompts import combine, make_views, read_logprobs, read_texts
+from evenli.llm.server import KEY, Address
 
 WORDS = ["nurse", "secretary", "carpenter", "mechanic", "artist", "writer"]
 
@@ -221,7 +222,7 @@ def test_a_dead_server_leaves_what_was_answered_and_another_goes_on(few: PairSet
 
 
 def test_interrupts_lose_nothing(few: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenli.models.chat._GROUP", 4)
+    monkeypatch.setattr("evenli.llm.chat._GROUP", 4)
 
     def interrupt(progress: Any) -> None:
         if progress.stage.startswith("scoring") and progress.done < progress.total:
@@ -590,7 +591,7 @@ def test_a_single_label_position_is_averaged_out(few: PairSet) -> None:
 
 
 def test_prices_on_the_command_line() -> None:
-    from evenli.cli._shared import prices
+    from evenli.core.commands import prices
 
     assert prices("0.15,0.60") == pytest.approx((0.15, 0.60)) and prices(None) is None
     for text in ("1", "a,b", "1,2,3"):

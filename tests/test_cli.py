@@ -52,7 +52,7 @@ def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
     from rich.console import Console
 
     import evenli
-    from evenli.report.terminal import show_results
+    from evenli.audit.report.terminal import show_results
 
     audit = evenli.audit("fake:oracle:0.9", "ja")
     for width in (64, 80, 140):
@@ -209,7 +209,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "busy").mkdir()
     (folder / "busy" / "x").write_text("")
     (folder / "turned.py").write_text(
-        "from evenli.models import fake_model\n"
+        "from evenli.audit.models import fake_model\n"
         "right = fake_model('even')\n"
         "def predict(p, h):\n    return right.logits(right.prepare(p, h).items)[:, [2, 1, 0]]\n"
     )
@@ -285,8 +285,8 @@ def test_a_negative_seed_is_refused(command: str, tmp_path: Path, monkeypatch) -
 
 
 def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
-    from evenli.errors import InputError
-    from evenli.meta import Design
+    from evenli.core.errors import InputError
+    from evenli.training.meta import Design
 
     out = run_cli("meta", "b", "-o", tmp_path / "x", "--seed", "-1")
     assert out.returncode == 2 and "--seed" in out.stderr

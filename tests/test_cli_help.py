@@ -17,14 +17,15 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli import _shared as shared
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.files import read_pairs
+from evenli.audit.suites.limit import subsample
 from evenli.cli import app
-from evenli.errors import InputError, MissingExtraError
-from evenli.evaluate.predict import Progress
-from evenli.pairs import PairSet
-from evenli.suites.base import load_suite
-from evenli.suites.files import read_pairs
-from evenli.suites.limit import subsample
+from evenli.core import commands as shared
+from evenli.core import terminal
+from evenli.core.errors import InputError, MissingExtraError
+from evenli.core.terminal import Progress
 
 
 def invoke(*arguments: object, **environment: str):
@@ -99,11 +100,12 @@ def test_no_option_is_shown_as_any_text() -> None:
 
 
 def test_known_names_in_the_help_are_those_of_the_library() -> None:
-    from evenli.cli import build, encoders
-    from evenli.evaluate.seat import seat_tests
-    from evenli.evaluate.senteval.data import EXTRA, TASKS
-    from evenli.resources.axes import shipped_names
-    from evenli.suites.dev2020 import load_dev_lists
+    from evenli.audit.commands import build
+    from evenli.audit.suites.dev2020 import load_dev_lists
+    from evenli.encoders import commands as encoders
+    from evenli.encoders.seat import seat_tests
+    from evenli.encoders.senteval.data import EXTRA, TASKS
+    from evenli.words.axes import shipped_names
 
     assert list(shared.AXES) == shipped_names()
     assert list(encoders.TESTS) == [test.name for test in seat_tests()]
@@ -289,13 +291,13 @@ def test_a_missing_extra_is_told_before_any_work(
 
 def test_progress_in_a_log_is_a_line_every_ten_seconds(capsys) -> None:
     now = iter([0.0, 4.0, 9.9, 12.0, 15.0, 23.0])
-    log = shared.ProgressLog(lambda: next(now))
+    log = terminal.ProgressLog(lambda: next(now))
     for done in (10, 20, 30, 40, 50):
         log(Progress(done, 100, "scoring"))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and "30 of 100 (30%) after 12 s, about 28 s left" in lines[0] and "50 of 100" in lines[1]
     later = iter([0.0, 11.0])
-    shared.ProgressLog(lambda: next(later))(70_000)
+    terminal.ProgressLog(lambda: next(later))(70_000)
     assert "70,000 rows" in capsys.readouterr().err
 
 
@@ -308,19 +310,19 @@ def test_work_that_cannot_be_counted_says_what_it_is_at(monkeypatch) -> None:
 
     monkeypatch.setattr(shared, "_PAUSE", 0.01)
     monkeypatch.setattr(shared, "warn", warn)
-    with shared.heartbeat(False) as step:
+    with terminal.heartbeat(False) as step:
         step("encoding 12 texts")
         assert spoken.wait(30)
     assert re.fullmatch(r"encoding 12 texts, \d+ s so far", said[0])
     ended = len(said)
-    with shared.heartbeat(True, "quiet"):
+    with terminal.heartbeat(True, "quiet"):
         assert not spoken.wait(0) or len(said) == ended
 
 
 def test_seat_mitigate_and_meta_tell_their_steps(tmp_path: Path) -> None:
     from evenli.encoders.base import CallableEncoder
-    from evenli.evaluate.seat import seat
-    from evenli.meta import Design, meta_evaluation
+    from evenli.encoders.seat import seat
+    from evenli.training.meta import Design, meta_evaluation
 
     steps: list[str] = []
     rng = np.random.default_rng(0)
@@ -333,7 +335,7 @@ def test_seat_mitigate_and_meta_tell_their_steps(tmp_path: Path) -> None:
 
 def test_a_piped_audit_speaks(tmp_path: Path) -> None:
     code = (
-        "import evenli.cli._shared as s, sys; s._PAUSE = 0.0\n"
+        "import evenli.core.commands as s, sys; s._PAUSE = 0.0\n"
         "from evenli.cli import main\n"
         f"sys.argv = ['evenli', 'audit', 'fake:even', '--limit', '50', '-o', {str(tmp_path / 'run')!r}]\nmain()"
     )
@@ -342,7 +344,7 @@ def test_a_piped_audit_speaks(tmp_path: Path) -> None:
 
 
 def test_seat_says_what_its_tests_are(tmp_path: Path) -> None:
-    from evenli.evaluate.seat import seat_tests, texts_of
+    from evenli.encoders.seat import seat_tests, texts_of
 
     words = texts_of(seat_tests("word", ["C6"]))
     rng = np.random.default_rng(0)
@@ -354,8 +356,8 @@ def test_seat_says_what_its_tests_are(tmp_path: Path) -> None:
 
 
 def test_a_small_corpus_names_the_option_that_helps() -> None:
-    from evenli.mitigate.plan import Split
-    from evenli.mitigate.shuffle import check_split
+    from evenli.corpus.mitigation.plan import Split
+    from evenli.corpus.mitigation.shuffle import check_split
 
     with pytest.raises(InputError, match=r"--split 200,200.*--split none"):
         check_split(2000, Split())

@@ -17,21 +17,21 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.audit import compare as compare_command
-from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.compare import DESIGN, align, compare, compare_runs, model_names
-from evenli.evaluate.differences import Comparison, Difference, holm
-from evenli.labels import LABELS
-from evenli.models import load_model
-from evenli.predictions import COLUMNS, Predictions
-from evenli.report.paper import write_comparison
-from evenli.report.terminal import show_comparison
-from evenli.stats.intervals import Scoring
+from evenli.audit.assess import assess
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.commands.audit import compare as compare_command
+from evenli.audit.compare import DESIGN, align, compare, compare_runs, model_names
+from evenli.audit.differences import Comparison, Difference, holm
+from evenli.audit.models import load_model
+from evenli.audit.predictions import COLUMNS, Predictions
+from evenli.audit.report.paper import write_comparison
+from evenli.audit.report.terminal import show_comparison
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import LABELS
+from evenli.core.store import with_hash
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
-from evenli.store import with_hash
 
 FAST = Scoring()
 app = typer.Typer()
@@ -126,7 +126,7 @@ def test_occupations_by_hand() -> None:
 
 
 def test_occupation_scores_are_those_of_the_audit() -> None:
-    from evenli.suites.coal.breakdown import by_occupation
+    from evenli.audit.suites.coal.breakdown import by_occupation
 
     sample = Sample(random_table(3))
     scores = dict(by_occupation(sample).select("occupation", "score").iter_rows())

@@ -14,9 +14,16 @@ import polars as pl
 import pytest
 
 from controlled_release import official_controlled, recover_controlled
-from evenli.errors import InputError, ResourceError, RunError
-from evenli.labels import LABELS
-from evenli.meta.controlled import (
+from evenli.audit.models import fake_model
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.coal.load import read_release
+from evenli.core.errors import InputError, ResourceError, RunError
+from evenli.core.labels import LABELS
+from evenli.core.store import RunDir
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.training.meta.controlled import (
     DEV_WIDTH,
     TEST_OFFSET,
     ControlledCard,
@@ -28,15 +35,8 @@ from evenli.meta.controlled import (
     to_controlled_jsonl,
     write_controlled,
 )
-from evenli.meta.design import TRAIN_WIDTH, Design, parse_rates
-from evenli.models import fake_model
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
-from evenli.resources import Occupation, load_axis
-from evenli.stats.measure import get_measure
-from evenli.stats.sample import Sample
-from evenli.store import RunDir
-from evenli.suites.coal.load import read_release
+from evenli.training.meta.design import TRAIN_WIDTH, Design, parse_rates
+from evenli.words import Occupation, load_axis
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

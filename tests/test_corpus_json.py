@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenli import io, parse
+from evenli.core import io, parse
 from evenli.corpus import rows, run
 from evenli.corpus.bias import BiasScorer
-from evenli.corpus.direction import gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, Sif
+from evenli.corpus.mitigation import corpora, review, sorter
+from evenli.corpus.mitigation.corpora import fairer_corpus
+from evenli.corpus.mitigation.plan import CorpusSettings, Split
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.scoring import score
+from evenli.encoders.direction import gender_direction, read_pairs
 from evenli.encoders.vectors import load_vectors
-from evenli.mitigate import corpora, review, sorter
-from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.plan import CorpusSettings, Split
 
 
 class Words:

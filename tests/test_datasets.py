@@ -13,16 +13,16 @@ import polars as pl
 import pytest
 
 from conftest import PEAK_MEMORY
-from evenli import parse
-from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
-from evenli.pairs import PairSet
-from evenli.resources import Occupation
-from evenli.suites.base import Request, load_suite
-from evenli.suites.checks import check_pairs, validate
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
-from evenli.suites.dev2020 import iter_dev, load_dev_lists, write_dev
-from evenli.suites.files import pairs_from_table, read_pairs, write_pairs
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.checks import check_pairs, validate
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
+from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev
+from evenli.audit.suites.files import pairs_from_table, read_pairs, write_pairs
+from evenli.core import parse
+from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
+from evenli.words import Occupation
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
@@ -183,7 +183,7 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
 
     code = (
         f"{PEAK_MEMORY}\n"
-        "from evenli.suites.dev2020 import write_dev\n"
+        "from evenli.audit.suites.dev2020 import write_dev\n"
         f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
         "print(n, peak_memory())"
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from evenli.models.base import Tokens
-from evenli.models.onnx import OnnxModel
+from evenli.audit.models.base import Tokens
+from evenli.audit.models.onnx import OnnxModel
 
 sys.path.insert(0, str(ROOT / "tools"))
 from docs_blocks import PAGES, blocks_of, complaints, differs, run_page

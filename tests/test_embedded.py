@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.evaluate.assess import check_label_order
-from evenli.evaluate.predict import predict
-from evenli.io import read_rows
-from evenli.labels import LABELS, canonical_label
-from evenli.models import embedded_models, load_model
-from evenli.pairs import PairSet
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.load import read_release
+from evenli.audit.assess import check_label_order
+from evenli.audit.models import embedded_models, load_model
+from evenli.audit.pairs import PairSet
+from evenli.audit.predict import predict
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.load import read_release
+from evenli.core.io import read_rows
+from evenli.core.labels import LABELS, canonical_label
 
 MODELS = embedded_models()
 

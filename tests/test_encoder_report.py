@@ -15,11 +15,14 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from evenli.cli import encoders as command
-from evenli.errors import InputError, RunError
-from evenli.evaluate import encoder_report as report_module
-from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
-from evenli.evaluate.seat import (
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Estimate
+from evenli.encoders import commands as command
+from evenli.encoders import report as report_module
+from evenli.encoders.figures import encoder_chart, print_encoders, write_encoder_chart
+from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+from evenli.encoders.report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
+from evenli.encoders.seat import (
     AVERAGED,
     AssociationTest,
     SeatSettings,
@@ -29,10 +32,7 @@ from evenli.evaluate.seat import (
     seat_tests,
     texts_of,
 )
-from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
-from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
-from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
-from evenli.types import Estimate
+from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult
 
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("two_draws")
@@ -42,7 +42,7 @@ CODE = """
 import hashlib
 import numpy as np
 
-from evenli.mitigate.gendered import gendered_set
+from evenli.encoders.gendered import gendered_set
 
 calls = []
 parts = gendered_set()
@@ -387,7 +387,7 @@ def test_a_report_of_the_first_version_goes_on(report: EncoderReport, place: Pat
 
 
 def test_names_on_the_chart_do_not_overlap() -> None:
-    from evenli.report.encoder import _free_side, _spread_names
+    from evenli.encoders.figures import _free_side, _spread_names
 
     points: list[dict[str, Any]] = [{"label": "name", "x": x, "y": y} for x, y in ((0.0, 1.0), (1.0, 1.01), (9.0, 1.0))]
     assert _free_side(points[0], points, "left", (0.5, 0.1)) == "right"  # its name would run into the second point

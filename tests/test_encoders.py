@@ -15,11 +15,11 @@ import pytest
 
 import evenli
 from conftest import make_checkpoint
+from evenli.audit.models import load_model
+from evenli.core.errors import EvenliError, InputError, ModelError
 from evenli.encoders.base import CallableEncoder, PoolingError, encode_checked, load_encoder
+from evenli.encoders.seat import read_test
 from evenli.encoders.vectors import VectorMean, WordVectors
-from evenli.errors import EvenliError, InputError, ModelError
-from evenli.evaluate.seat import read_test
-from evenli.models import load_model
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.corpus.direction import bias_of, gender_direction
-from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.errors import InputError, ModelError, RunError
-from evenli.mitigate.erasers import (
+from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.estimate import Estimate
+from evenli.encoders.direction import bias_of, gender_direction
+from evenli.encoders.erasers import (
     Affine,
     Erased,
     Projection,
@@ -22,9 +22,10 @@ from evenli.mitigate.erasers import (
     fit_sentence_debias,
     load_eraser,
 )
-from evenli.mitigate.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
-from evenli.stats.intervals import Estimate, wilson
-from evenli.stats.leakage import leakage, neighbour_clustering
+from evenli.encoders.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
+from evenli.encoders.leakage import leakage, neighbour_clustering
+from evenli.encoders.vectors import WordVectors, load_vectors
+from evenli.stats.intervals import wilson
 
 D = 12
 

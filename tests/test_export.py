@@ -17,9 +17,9 @@ transformers = pytest.importorskip("transformers")
 onnx = pytest.importorskip("onnx")
 
 from conftest import make_checkpoint, skip_without  # noqa: E402
-from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
-from evenli.models import ModelOptions, ModelRequest  # noqa: E402
-from evenli.models.onnx import OnnxModel  # noqa: E402
+from evenli.audit.models import ModelOptions, ModelRequest  # noqa: E402
+from evenli.audit.models.onnx import OnnxModel  # noqa: E402
+from evenli.core.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
 from evenli.training import export  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
 

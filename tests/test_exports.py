@@ -12,16 +12,16 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.binary import write_csv
+from evenli.audit.report.export import tables, write_table
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.files import read_pairs, write_pairs
+from evenli.core.binary import write_csv
+from evenli.core.estimate import Scoring
+from evenli.core.io import read_rows
+from evenli.core.parse import csv_line, escape_cell, unescape_cell
+from evenli.corpus.mitigation.augment import SwapSettings
+from evenli.corpus.mitigation.swap_file import swap_corpus
 from evenli.corpus.source import read_records
-from evenli.io import read_rows
-from evenli.mitigate.augment import SwapSettings
-from evenli.mitigate.swap_file import swap_corpus
-from evenli.parse import csv_line, escape_cell, unescape_cell
-from evenli.report.export import tables, write_table
-from evenli.stats.intervals import Scoring
-from evenli.suites.coal.build import build_coal
-from evenli.suites.files import read_pairs, write_pairs
 
 FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\tx", "\rx", "＝1+1", "'=1", "''@x"]
 HARMLESS = ["", "a=b", "'tis", "she's", "5", "-0.25", "+1e-9", "(=1)"]
@@ -85,11 +85,11 @@ CODE = """
 import sys
 from pathlib import Path
 import numpy as np, polars as pl
-from evenli.errors import RunError
-from evenli.io import write_atomic
-from evenli.report.export import write_table
-from evenli.suites.files import write_pairs
-from evenli.suites.coal.build import build_coal
+from evenli.core.errors import RunError
+from evenli.core.io import write_atomic
+from evenli.audit.report.export import write_table
+from evenli.audit.suites.files import write_pairs
+from evenli.audit.suites.coal.build import build_coal
 here = Path(sys.argv[1])
 frame = pl.DataFrame({"a": np.random.default_rng(0).random(400_000)})
 pairs = build_coal("en")

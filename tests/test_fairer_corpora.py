@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenli.core.errors import InputError, RunError
 from evenli.corpus import run
 from evenli.corpus import scored as scored_module
+from evenli.corpus.mitigation import corpora, review, sorter
+from evenli.corpus.mitigation.corpora import _QUANTILES, _summary, fairer_corpus
+from evenli.corpus.mitigation.plan import CorpusSettings, Split
 from evenli.corpus.run import score_corpus
-from evenli.errors import InputError, RunError
-from evenli.mitigate import corpora, review, sorter
-from evenli.mitigate.corpora import _QUANTILES, _summary, fairer_corpus
-from evenli.mitigate.plan import CorpusSettings, Split
 
 subtract, augment, combined = (partial(fairer_corpus, method) for method in ("subtract", "augment", "combined"))
 
@@ -441,5 +441,5 @@ def test_summary_of_many_scores_does_not_hold_them_all() -> None:
 def test_mean_is_the_same_over_one_part_and_over_several(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random(1_000)
     whole = _summary(lambda: iter([values]), len(values))
-    monkeypatch.setattr("evenli.mitigate.corpora.HELD_ROWS", 10)
+    monkeypatch.setattr("evenli.corpus.mitigation.corpora.HELD_ROWS", 10)
     assert _summary(lambda: iter(np.array_split(values, 7)), len(values)) == pytest.approx(whole)

@@ -39,7 +39,7 @@ sys.path.insert(0, {str(TOOLS)!r})
 from pathlib import Path
 from fuzzing.check import Cases, Outcome, judge
 from fuzzing.targets import targets
-import evenli.evaluate.predict as predict
+import evenli.audit.predict as predict
 
 results = open(sys.argv[1], "w")
 predict.RunFolder.verify = lambda self, *names: list(names)

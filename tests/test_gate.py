@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.report import gate as gate_command
-from evenli.errors import EvenliError, InputError
-from evenli.evaluate.audit import load_run
-from evenli.pairs import PairSet
-from evenli.report.expressions import evaluate, fields
-from evenli.report.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit
-from evenli.stats.intervals import Scoring
-from evenli.suites.coal.build import build_coal
+from evenli.audit.audit import load_run
+from evenli.audit.commands.report import gate as gate_command
+from evenli.audit.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit
+from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.pairs import PairSet
+from evenli.audit.results import AuditResult
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core.errors import EvenliError, InputError
+from evenli.core.estimate import Scoring
 from evenli.testing import assert_even
-from evenli.types import AuditResult
 
 FAST = Scoring()
 KNOWN = {"a": 1.0, "b": 2.0, "yes": True, "verdict": "bias", "gone": None, "coal": 0.2, "coal.low": 0.1}
@@ -259,7 +259,7 @@ def test_baseline(runs: Path) -> None:
 
 
 def test_the_margin_is_not_lost_to_rounding() -> None:
-    from evenli.evaluate.differences import Difference
+    from evenli.audit.differences import Difference
 
     def status(value: float, low: float, margin: float) -> str:
         difference = Difference(0.3, 0.3 + value, value, low, 1, 0.01, 0.95, 0.01, 0.01)
@@ -415,7 +415,7 @@ def test_the_standard_policy_has_a_baseline_clause(runs: Path) -> None:
 
 
 def test_bounds_of_the_standard_policy_are_the_published_ones(runs: Path) -> None:
-    from evenli.resources import read_table
+    from evenli.words import read_table
 
     known = fields(load_run(runs / "even").result)
     english = sorted(float(row["ps_e"]) for row in read_table("published_coal.csv") if row["lang"] == "en")
@@ -427,8 +427,8 @@ def test_bounds_of_the_standard_policy_are_the_published_ones(runs: Path) -> Non
 def test_clauses_without_published_models_are_skipped(runs: Path, tmp_path: Path) -> None:
     stored = results(runs / "even")
     stored["coal"]["published"] = []
-    from evenli.report.gate import check_policy
-    from evenli.report.policy import load_policy
+    from evenli.audit.gate import check_policy
+    from evenli.audit.gate.policy import load_policy
 
     checks = check_policy(AuditResult.from_dict(stored), load_policy("standard"))
     assert [check.status for check in checks] == ["passed"] * 3 + ["skipped"] * 3

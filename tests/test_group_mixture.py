@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli.errors import InputError
-from evenli.labels import LABELS
-from evenli.predictions import Predictions
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.groups import measures
+from evenli.core.errors import InputError
+from evenli.core.labels import LABELS
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
-from evenli.suites.groups import measures
 
 SPEC = importlib.util.spec_from_file_location("group_mixture", Path(__file__).parents[1] / "tools" / "group_mixture.py")
 assert SPEC is not None and SPEC.loader is not None

@@ -11,21 +11,21 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.errors import EvenliError, InputError, ResourceError
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.pairs import PairSet
-from evenli.predictions import Predictions
-from evenli.resources import load_axis
-from evenli.resources.axes import shipped_names
-from evenli.stats.intervals import Scoring
+from evenli.audit.pairs import PairSet
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import Request
+from evenli.audit.suites.groups import measures
+from evenli.audit.suites.groups.axis_file import check_axis, new_axis
+from evenli.audit.suites.groups.build import build_groups, check, load
+from evenli.audit.suites.groups.results import permutation_test, summarise
+from evenli.audit.suites.groups.verdict import judge
+from evenli.core.errors import EvenliError, InputError, ResourceError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
-from evenli.suites.base import Request
-from evenli.suites.groups import measures
-from evenli.suites.groups.axis_file import check_axis, new_axis
-from evenli.suites.groups.build import build_groups, check, load
-from evenli.suites.groups.results import permutation_test, summarise
-from evenli.suites.groups.verdict import judge
+from evenli.words import load_axis
+from evenli.words.axes import shipped_names
 
 PAIRED = {
     "coal_n": "coal",

@@ -17,12 +17,12 @@ import typer
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.report import card as card_command
-from evenli.errors import InputError, RunError
-from evenli.evaluate.audit import Audit
-from evenli.report.card import merge_card, merged, push_card
-from evenli.report.tracking import log_mlflow, log_wandb, metrics
-from evenli.suites.coal.build import build_coal
+from evenli.audit.audit import Audit
+from evenli.audit.commands.report import card as card_command
+from evenli.audit.report.card import merge_card, merged, push_card
+from evenli.audit.report.tracking import log_mlflow, log_wandb, metrics
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core.errors import InputError, RunError
 from evenli.training.progress import make_trackers
 
 ROOT = Path(__file__).parent.parent

@@ -13,15 +13,17 @@ import polars as pl
 import pytest
 from scipy.stats import t as student
 
-from evenli.errors import InputError
-from evenli.evaluate.predict import predict
-from evenli.labels import ENTAILMENT, LABELS
-from evenli.models import fake_model
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
+from evenli.audit.models import fake_model
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predict import predict
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.coal.breakdown import by_occupation
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate, Scoring
+from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.intervals import (
-    Estimate,
-    Scoring,
     estimate_difference,
     estimate_functions,
     estimate_measures,
@@ -32,9 +34,6 @@ from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.tracing import parts_of_means
 from evenli.stats.variance import design_effect, jackknife_scores, spread, unseen
-from evenli.suites.base import load_suite
-from evenli.suites.coal.breakdown import by_occupation
-from evenli.suites.coal.build import build_coal
 
 Row = tuple[str, str, str, str, str]
 

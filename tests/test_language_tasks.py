@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from evenli.errors import InputError
-from evenli.interop.lm_eval_tasks import tasks
-from evenli.interop.questions import parse, questions, score
-from evenli.labels import LABELS
-from evenli.models.fakes import FakeModel
+from evenli.audit.models.fakes import FakeModel
+from evenli.core.errors import InputError
+from evenli.core.labels import LABELS
+from evenli.llm.lm_eval_tasks import tasks
+from evenli.llm.questions import parse, questions, score
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,7 +73,7 @@ def test_generated_answers_are_parsed_by_view() -> None:
 
 
 def test_the_folder_of_the_lm_eval_task_is_printed() -> None:
-    words = [sys.executable, "-m", "evenli.interop.lm_eval_tasks"]
+    words = [sys.executable, "-m", "evenli.llm.lm_eval_tasks"]
     out = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     assert (Path(out) / "evenli_coal.yaml").is_file()
 
@@ -87,7 +87,7 @@ def test_lm_eval_runs_the_task(tmp_path: Path) -> None:
     code = (
         "import lm_eval, json, sys\n"
         "from lm_eval.tasks import TaskManager\n"
-        "from evenli.interop import lm_eval_tasks\n"
+        "from evenli.encoders.interop import lm_eval_tasks\n"
         "manager = TaskManager(include_path=lm_eval_tasks.__path__[0], include_defaults=False)\n"
         f"model = 'pretrained={folder},device=cpu'\n"
         "found = lm_eval.simple_evaluate(model='hf', model_args=model, tasks=['evenli_coal'], task_manager=manager,\n"
@@ -111,7 +111,7 @@ def test_inspect_runs_the_task(tmp_path: Path) -> None:
         "from inspect_ai import eval\n"
         "from inspect_ai.model import get_model\n"
         "from chat_server import serving\n"
-        "from evenli.interop.inspect_task import evenli_coal\n"
+        "from evenli.llm.inspect_task import evenli_coal\n"
         "task = evenli_coal(prompts=1)\n"
         "task.dataset = task.dataset[:1200]\n"
         "with serving('biased', top=0) as one:\n"

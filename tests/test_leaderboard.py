@@ -17,17 +17,17 @@ from typer.testing import CliRunner
 
 import evenli
 from conftest import ROOT
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.limit import subsample
 from evenli.cli import app
-from evenli.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Estimate
+from evenli.core.labels import LABELS
 from evenli.evaluate.leaderboard import Board, BoardRow, rank_groups, read_board, submit_run, write_board
-from evenli.labels import LABELS
-from evenli.pairs import PAIR_COLUMNS
 from evenli.report.leaderboard import leaderboard_page
 from evenli.stats.measure import get_measure
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal.load import load_coal
-from evenli.suites.limit import subsample
-from evenli.types import Estimate
 
 sys.path.insert(0, str(ROOT / "tools"))
 from boards.answers import Answers, expand, quantise, read_answers, sample_of, score_answers, write_answers

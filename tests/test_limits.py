@@ -14,18 +14,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli import parse
-from evenli.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
+from evenli.audit.audit import load_run
+from evenli.audit.models.loading import check_folder, one_line, read_fields
+from evenli.audit.models.onnx import data_files, open_session
+from evenli.core import parse
+from evenli.core.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
+from evenli.core.errors import EvenliError, InputError, ModelError, PairError, RunError
+from evenli.core.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
+from evenli.core.parse import parse_json, parse_toml
 from evenli.corpus.source import read_records
-from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
-from evenli.evaluate.audit import load_run
-from evenli.evaluate.seat import read_test
-from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
-from evenli.mitigate.erasers import load_eraser
-from evenli.models.loading import check_folder, one_line, read_fields
-from evenli.models.onnx import data_files, open_session
-from evenli.parse import parse_json, parse_toml
-from evenli.resources.tables import read_toml
+from evenli.encoders.erasers import load_eraser
+from evenli.encoders.seat import read_test
+from evenli.words.tables import read_toml
 
 DEEP = "[" * 900 + "]" * 900
 VERY_DEEP = "[" * 20_000 + "]" * 20_000
@@ -103,7 +103,7 @@ def test_what_unpacks_without_proportion_is_refused(tmp_path: Path, monkeypatch:
 
 
 def test_an_archive_of_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenli.io.MEMBERS", 10)
+    monkeypatch.setattr("evenli.core.io.MEMBERS", 10)
     with tarfile.open(tmp_path / "many.tar", "w") as archive:
         for number in range(11):
             archive.addfile(tarfile.TarInfo(f"{number}.txt"), BytesIO())

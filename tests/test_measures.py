@@ -12,27 +12,28 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 import evenli
-from evenli.errors import InputError
-from evenli.evaluate.assess import assess, competence
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.predict import predict
-from evenli.labels import ENTAILMENT, LABELS
-from evenli.models import fake_model
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
-from evenli.report.terminal import show_results
+from evenli.audit.assess import assess, competence
+from evenli.audit.audit import Audit
+from evenli.audit.models import fake_model
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predict import predict
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.terminal import show_results
+from evenli.audit.results import TopLabel
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.coal import causes
+from evenli.audit.suites.coal.breakdown import by_occupation
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.verdict import refuse
+from evenli.audit.suites.dev2020 import t50, t50_pair, t70_pair
+from evenli.core.errors import InputError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.reproduction.ledger import sample_of_shares
-from evenli.resources import read_table
-from evenli.stats.intervals import Scoring, estimate_measures, wilson
+from evenli.stats.intervals import estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
 from evenli.stats.sample import Sample, Values
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal import causes
-from evenli.suites.coal.breakdown import by_occupation
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.verdict import refuse
-from evenli.suites.dev2020 import t50, t50_pair, t70_pair
-from evenli.types import TopLabel
+from evenli.words import read_table
 
 
 def table(rows: list[tuple[str, str, str, str, str]]) -> Predictions:

@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from evenli.errors import InputError, RunError
-from evenli.labels import LABELS
-from evenli.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prepare, score_sweep
-from evenli.meta.folder import SPLITS, Cell
-from evenli.meta.scoring import load_measure
+from evenli.core.errors import InputError, RunError
+from evenli.core.labels import LABELS
 from evenli.stats.measure import get_measure
-from evenli.stats.sweep import SweepResult
+from evenli.training.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prepare, score_sweep
+from evenli.training.meta.folder import SPLITS, Cell
+from evenli.training.meta.scoring import load_measure
+from evenli.training.meta.sweep import SweepResult
 
 QUICK = Design(width=24, rates=(0.0, 0.5, 1.0))
 RECIPE = {"epochs": 4, "lr": 1.5e-3, "batch_size": 16}
@@ -85,7 +85,8 @@ def base(prepared: MetaFolder, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def taught(raw: Path, sweep: MetaFolder) -> Path:
     """The network after training on the labels of one rate."""
-    from evenli.training import TrainSettings, make_recipe, train
+    from evenli.training.nli import TrainSettings, train
+    from evenli.training.recipe import make_recipe
 
     rows = sweep.pairs("train")
     labels = (LABELS[number] for number in sweep.labels("bias", 0.5)[: len(rows)])
@@ -103,7 +104,7 @@ def sweep(prepared: MetaFolder, base: Path) -> Iterator[MetaFolder]:
     """The quick mode: three rates, one seed, ten seconds of real training on a CPU."""
     import torch
 
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta.training import train_sweep
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # for so small a model a second thread only gets in the way
@@ -131,7 +132,7 @@ def test_real_training_moves_the_score_with_the_rate(sweep: MetaFolder) -> None:
 def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
     sweep: MetaFolder, base: Path, tmp_path: Path
 ) -> None:
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta.training import train_sweep
 
     assert train_sweep(sweep, str(base), TRAINED) == 0
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
@@ -148,7 +149,7 @@ def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
 
 
 def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_path: Path, capsys) -> None:
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta.training import train_sweep
 
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
     file = copy.path / "models.jsonl"
@@ -220,7 +221,7 @@ def test_models_that_did_not_learn_are_said_to(sweep: MetaFolder, accuracy: floa
 
     from rich.console import Console
 
-    from evenli.report.meta import print_meta
+    from evenli.training.meta.charts import print_meta
 
     results = msgspec.structs.replace(score_sweep(sweep), held_out_accuracy={"lowest": accuracy, "mean": accuracy})
     console = Console(file=io.StringIO(), width=80)
@@ -377,7 +378,7 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
 
 
 def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, base: Path, tmp_path: Path) -> None:
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta.training import train_sweep
 
     place = str(sweep.path)
     other = shutil.copytree(base, tmp_path / "other")
@@ -408,7 +409,7 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
 
 
 def test_mixtures_are_trained_and_what_they_learnt_is_stored(base: Path, tmp_path: Path) -> None:
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta.training import train_sweep
 
     folder = MetaFolder(tmp_path)
     prepare(folder, Design(width=2, rates=(), default=(0.0, 0.5, 1.0)))

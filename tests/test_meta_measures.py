@@ -13,11 +13,10 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from evenli.errors import InputError
-from evenli.report.meta import meta_chart, print_meta, write_meta_charts
-from evenli.report.pages import meta_page
-from evenli.resources import read_table
-from evenli.stats.sweep import (
+from evenli.core.errors import InputError
+from evenli.training.meta.charts import meta_chart, print_meta, write_meta_charts
+from evenli.training.meta.page import meta_page
+from evenli.training.meta.sweep import (
     STATISTICS,
     Curve,
     MeasureCurves,
@@ -28,6 +27,7 @@ from evenli.stats.sweep import (
     pearson_p,
     rank_measures,
 )
+from evenli.words import read_table
 
 RATES = np.arange(11) / 10
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}

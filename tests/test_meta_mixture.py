@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from evenli.errors import InputError
-from evenli.meta import Design, MetaFolder, meta_evaluation, prepare, score_sweep
-from evenli.meta.folder import Cell
-from evenli.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
-from evenli.report.meta import CAUSE_MEASURES, print_meta
-from evenli.stats.sweep import Response, respond
+from evenli.core.errors import InputError
+from evenli.training.meta import Design, MetaFolder, meta_evaluation, prepare, score_sweep
+from evenli.training.meta.charts import CAUSE_MEASURES, print_meta
+from evenli.training.meta.folder import Cell
+from evenli.training.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
+from evenli.training.meta.sweep import Response, respond
 
 HALVES, SIGNED = (0.0, 0.5, 1.0), (-1.0, -0.5, 0.0, 0.5, 1.0)
 WORDS = {"groups": {"female": list("abcdefghij"), "male": list("klmnopqrst")}, "neutral": list("0123456789")}

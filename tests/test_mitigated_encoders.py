@@ -11,12 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from evenli.cli import app
-from evenli.corpus.direction import gender_direction
+from evenli.core.errors import InputError, ModelError, RunError
 from evenli.encoders.base import CallableEncoder, load_encoder, resolved_spec
-from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
-from evenli.errors import InputError, ModelError, RunError
-from evenli.evaluate.seat import seat_tests, texts_of
-from evenli.mitigate.encoder import (
+from evenli.encoders.direction import gender_direction
+from evenli.encoders.erasers import Erased, fit_leace, fit_leace_pairs
+from evenli.encoders.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered, sentences_to_fit
+from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
+from evenli.encoders.mitigation import (
     HardDebiasSettings,
     MitigatedEncoder,
     MitigationSettings,
@@ -24,12 +25,11 @@ from evenli.mitigate.encoder import (
     mitigate_encoder,
     read_mitigated,
 )
-from evenli.mitigate.erasers import Erased, fit_leace, fit_leace_pairs
-from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered, sentences_to_fit
-from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
-from evenli.mitigate.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
-from evenli.resources import read_table
-from evenli.resources.words import name_kinds, split_words
+from evenli.encoders.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
+from evenli.encoders.seat import seat_tests, texts_of
+from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
+from evenli.words import read_table
+from evenli.words.lists import name_kinds, split_words
 
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("two_draws")

@@ -12,12 +12,12 @@ import pytest
 
 import evenli
 from conftest import make_checkpoint
-from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
-from evenli.labels import LABELS, label_columns
-from evenli.models import CallableModel, ModelOptions, OutOfMemory, fake_model, load_model, loading
-from evenli.models.base import Tokens
-from evenli.stats.intervals import Scoring
-from evenli.suites.coal.build import build_coal
+from evenli.audit.models import CallableModel, ModelOptions, OutOfMemory, fake_model, load_model, loading
+from evenli.audit.models.base import Tokens
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core.errors import LabelError, MissingExtraError, ModelError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import LABELS, label_columns
 
 PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]
 HYPOTHESES = ["the woman waits.", "the man walks in the park with a dog.", "no"]
@@ -63,7 +63,7 @@ def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -
     premises = [f"the nurse waves {'again and ' * (number % 4)}again." for number in range(9)]
     hypotheses = [f"the woman waves {number}." for number in range(9)]
     whole = model.prepare(premises, hypotheses)
-    monkeypatch.setattr("evenli.models.base._BLOCK", 2)
+    monkeypatch.setattr("evenli.audit.models.base._BLOCK", 2)
     blocks = model.prepare(premises, hypotheses)
     assert 0 < blocks.truncated == whole.truncated < 9 and blocks.lengths.max() == 16
     for one, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):
@@ -85,7 +85,7 @@ def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> N
 def test_speedups_change_no_answer_and_know_their_limits() -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from evenli.models.hf import pack_linear_layers, shorten_last_layer
+    from evenli.audit.models.hf import pack_linear_layers, shorten_last_layer
 
     sizes = {
         "hidden_size": 32,
@@ -124,7 +124,7 @@ def test_speedups_change_no_answer_and_know_their_limits() -> None:
 def test_a_speedup_that_changes_answers_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from evenli.models import hf as speedups
+    from evenli.audit.models import hf as speedups
 
     config = transformers.BertConfig(
         vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, num_labels=3
@@ -152,9 +152,9 @@ def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> Non
 def test_everything_that_shapes_outputs_is_in_the_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
     import shutil
 
+    from evenli.audit.models.loading import checkpoint_files
+    from evenli.core.io import hash_files
     from evenli.corpus.transformer import TransformerArgmax
-    from evenli.io import hash_files
-    from evenli.models.loading import checkpoint_files
 
     folder = shutil.copytree(checkpoint, tmp_path / "copy")
     marks = {load_model(str(folder)).info.fingerprint}
@@ -187,7 +187,7 @@ def test_a_numbered_device_is_treated_like_its_kind(
 ) -> None:
     torch = pytest.importorskip("torch")
     calls = []
-    monkeypatch.setattr("evenli.models.loading.pick_device", lambda *_: device)
+    monkeypatch.setattr("evenli.audit.models.loading.pick_device", lambda *_: device)
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, *where: self)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(device))
     model = load_model(str(checkpoint), options=ModelOptions(device=device))

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from evenli import audit
-from evenli.errors import EvenliError, InputError
-from evenli.evaluate.audit import AuditSettings, default_folder
-from evenli.resources import load_axis, read_table
-from evenli.suites.base import SLOT, Request, load_suite
-from evenli.suites.checks import leaking_words, validate
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.occupations import class_of_share, load_occupations, stored_scores
+from evenli.audit.audit import AuditSettings, default_folder
+from evenli.audit.suites.base import SLOT, Request, load_suite
+from evenli.audit.suites.checks import leaking_words, validate
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.occupations import class_of_share, load_occupations, stored_scores
+from evenli.core.errors import EvenliError, InputError
+from evenli.words import load_axis, read_table
 
 ROWS = read_table("labour_en.csv")
 WORDS = [row["word"] for row in ROWS]

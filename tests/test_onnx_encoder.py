@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from conftest import WORDS, tiny_tokenizer
+from evenli.audit.models import ModelOptions, load_model
+from evenli.audit.models.onnx import data_files
+from evenli.core.errors import InputError, ModelError
+from evenli.core.labels import LABELS
 from evenli.encoders.onnx import OnnxEncoder
-from evenli.errors import InputError, ModelError
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, load_model
-from evenli.models.onnx import data_files
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -227,7 +227,7 @@ def test_weights_outside_of_the_folder_are_refused(
     folder = build()
     (folder / "data").mkdir()
     outside(folder, str(tmp_path / "stolen.bin") if location == "ABSOLUTE" else location, hidden=hidden)
-    monkeypatch.setattr("evenli.models.onnx.open_session", lambda *_: pytest.fail("opened before it was checked"))
+    monkeypatch.setattr("evenli.audit.models.onnx.open_session", lambda *_: pytest.fail("opened before it was checked"))
     with pytest.raises(ModelError, match="stolen.bin") as caught:
         OnnxEncoder(folder)
     assert "\n" not in str(caught.value)

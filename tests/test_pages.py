@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 
 import evenli
+from evenli.audit.audit import Audit
+from evenli.audit.report.hero import Dot, dots
+from evenli.core.estimate import Estimate, Scoring
+from evenli.core.page import LIMIT, Block, Cell, mark_words, render
+from evenli.corpus.mitigation.corpora import fairer_corpus
+from evenli.corpus.mitigation.plan import CorpusSettings
+from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, SeatFigures
-from evenli.evaluate.seat import SeatResult
-from evenli.evaluate.seat.association import AssociationResult
-from evenli.evaluate.senteval import SentEvalResult, TaskResult
-from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.plan import CorpusSettings
-from evenli.mitigate.residual import Residual
-from evenli.page import LIMIT, Block, Cell, mark_words, render
-from evenli.report.hero import Dot, dots
-from evenli.report.pages import corpus_page, encoders_page, seat_page, senteval_page
-from evenli.stats.intervals import Scoring
-from evenli.types import Estimate
+from evenli.encoders.pages import encoders_page, seat_page, senteval_page
+from evenli.encoders.report import EncoderFigures, EncoderReport, SeatFigures
+from evenli.encoders.residual import Residual
+from evenli.encoders.seat import SeatResult
+from evenli.encoders.seat.association import AssociationResult
+from evenli.encoders.senteval import SentEvalResult, TaskResult
 
 NASTY = '<img src=x onerror="alert(1)">'
 
@@ -205,7 +205,7 @@ def test_an_audit_reports_compares_and_plots_itself(audit: Audit, tmp_path: Path
     )
     assert {row["jobs"] for row in values} >= {"jobs without a stereotype"}
     assert audit.plot("probe") is not None
-    with pytest.raises(evenli.errors.InputError, match="readings, proportions"):
+    with pytest.raises(evenli.core.errors.InputError, match="readings, proportions"):
         audit.plot("nothing")
 
 

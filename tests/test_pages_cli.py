@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import evenli
 from conftest import skip_without
 from evenli.cli import app
-from evenli.errors import InputError, RunError
-from evenli.page import LIMIT, Block, render
+from evenli.core.errors import InputError, RunError
+from evenli.core.page import LIMIT, Block, render
 from test_meta_mixture import sweep as perfect_sweep
 
 skip_without("altair", "vl_convert")

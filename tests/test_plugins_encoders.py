@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import evenli
-from evenli.encoders import load_encoder
-from evenli.errors import InputError
-from evenli.mitigate.encoder import MitigationSettings
-from evenli.registry import ENCODERS, MITIGATIONS
+from evenli.core.errors import InputError
+from evenli.core.registry import ENCODERS, MITIGATIONS
+from evenli.encoders.base import load_encoder
+from evenli.encoders.mitigation import MitigationSettings
 from plugin_package import installed, plugin_environment, write_plugin
 
 pytest.importorskip("sklearn")
@@ -48,8 +48,8 @@ MEANS = '''
 """Project out the difference between the class means, stretched by a factor that changes nothing."""
 import numpy as np
 
-from evenli.mitigate.erasers import Projection
-from evenli.mitigate.methods import Method, Option
+from evenli.encoders.erasers import Projection
+from evenli.core.mitigation import Method, Option
 
 
 def fit(data, settings, generator):
@@ -74,7 +74,7 @@ SHORTER = '''
 """Leave out the long lines of a text: a mitigation of a corpus."""
 from pathlib import Path
 
-from evenli.mitigate.methods import Method, Option
+from evenli.core.mitigation import Method, Option
 
 
 def apply(source, out, settings, overwrite):

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 import evenli
-from evenli import registry
-from evenli.errors import InputError, ModelError, ResourceError
-from evenli.evaluate.assess import Scoring
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, load_model
-from evenli.resources import load_axis
-from evenli.suites.checks import control_pairs, gold_pairs, validate
-from evenli.suites.coal.build import build_coal
+from evenli.audit.assess import Scoring
+from evenli.audit.models import ModelOptions, load_model
+from evenli.audit.suites.checks import control_pairs, gold_pairs, validate
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core import registry
+from evenli.core.errors import InputError, ModelError, ResourceError
+from evenli.core.labels import LABELS
+from evenli.words import load_axis
 from plugin_package import installed, plugin_environment, write_plugin
 
 FAST = Scoring()
 BACKEND = '''
 """Answers of a fake, behind a backend of its own."""
-from evenli.models import CallableModel, fake_model
+from evenli.audit.models import CallableModel, fake_model
 
 def load(target, request):
     inner = fake_model(target, lang=request.lang)
@@ -125,8 +125,8 @@ gold = [
 revealing = [["Frau", "female"], ["Mann", "male"], ["frauenarzt", "-"]]
 """
 MODEL = """
-from evenli.resources import load_axis
-from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.words import load_axis
+from evenli.audit.suites.checks import control_pairs, gold_pairs
 
 def prejudiced(premises, hypotheses):
     axis = load_axis("geschlecht")

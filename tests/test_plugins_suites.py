@@ -10,16 +10,16 @@ import jsonschema
 import pytest
 
 import evenli
-from evenli import registry
-from evenli.errors import InputError
-from evenli.evaluate.audit import load_run, measure_run
-from evenli.evaluate.compare import compare_runs
-from evenli.models.fakes import FakeModel
-from evenli.report.card import card
-from evenli.report.export import results_schema, tables
-from evenli.report.gallery import find_runs
-from evenli.report.html import render, write_reports
-from evenli.stats.intervals import Scoring
+from evenli.audit.audit import load_run, measure_run
+from evenli.audit.compare import compare_runs
+from evenli.audit.models.fakes import FakeModel
+from evenli.audit.report.card import card
+from evenli.audit.report.export import results_schema, tables
+from evenli.audit.report.gallery import find_runs
+from evenli.audit.report.html import render, write_reports
+from evenli.core import registry
+from evenli.core.errors import InputError
+from evenli.core.estimate import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
 
@@ -27,12 +27,12 @@ FAST = Scoring()
 SUITE = '''
 """Does a model think that doctors are tired? A suite of two occupations and three sentences, and one without hooks."""
 from dataclasses import replace
-from evenli.pairs import PairSet
+from evenli.audit.pairs import PairSet
 from evenli.stats.measure import measure
-from evenli.suites.base import Items, Section, Suite, refuse
-from evenli.drawing import Figure, chart_point, dots_with_intervals
-from evenli.suites.texts import CardText, Clause, Method, Ranking
-from evenli.types import Cause, Verdict
+from evenli.audit.suites.base import Items, Section, Suite, refuse
+from evenli.core.drawing import Figure, chart_point, dots_with_intervals
+from evenli.audit.suites.texts import CardText, Clause, Method, Ranking
+from evenli.audit.results import Cause, Verdict
 
 @measure(title="not neutral about doctors", formula="1 - n", ideal=0, direction="higher = worse",
          reference="nobody", suites=("doctors",))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
+from evenli.audit.models import ModelOptions, load_model
+from evenli.audit.models.loading import _FROM_PADDING, first_position, longest_input, position_limit
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.base import load_encoder
-from evenli.models import ModelOptions, load_model
-from evenli.models.loading import _FROM_PADDING, first_position, longest_input, position_limit
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -21,18 +21,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenli
-from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
-from evenli.evaluate.assess import check_label_order
-from evenli.evaluate.predict import SCHEMA, PredictSettings, RunFolder, predict
-from evenli.labels import LABELS
-from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
-from evenli.models.base import plan_batches
-from evenli.pairs import PairSet
-from evenli.predictions import Predictions
-from evenli.stats.intervals import Scoring
-from evenli.store import with_hash
-from evenli.suites.checks import gold_pairs
-from evenli.suites.coal.build import build_coal
+from evenli.audit.assess import check_label_order
+from evenli.audit.models import CallableModel, OutOfMemory, fake_model, load_model
+from evenli.audit.models.base import plan_batches
+from evenli.audit.pairs import PairSet
+from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.checks import gold_pairs
+from evenli.audit.suites.coal.build import build_coal
+from evenli.core.errors import LabelOrderError, ModelError, RunError, RunLockedError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import LABELS
+from evenli.core.store import with_hash
 
 
 def small(rows: int = 60) -> PairSet:
@@ -202,9 +202,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run").locked():
-        code = (
-            f"from evenli.evaluate.predict import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
-        )
+        code = f"from evenli.audit.predict import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "RunLockedError" in out.stderr and "another process" in out.stderr
     assert issubclass(RunLockedError, RunError)
@@ -263,10 +261,10 @@ def test_killed_many_times_ends_with_the_same_table(tmp_path: Path, wanted: int)
     code = """
 import os, sys, time
 import numpy as np
-from evenli.pairs import PairSet
-from evenli.suites.coal.build import build_coal
-from evenli.models import CallableModel
-from evenli.evaluate.predict import RunFolder, predict
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.models import CallableModel
+from evenli.audit.predict import RunFolder, predict
 def slow(premises, hypotheses):
     time.sleep(0.004)
     return np.array([[len(p) % 7 + .1, len(h) % 5 + .2, len(p + h) % 3 - 9.] for p, h in zip(premises, hypotheses)])

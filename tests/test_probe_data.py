@@ -16,16 +16,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evenli.errors import InputError, PairError
-from evenli.io import read_rows
-from evenli.pairs import PairSet
-from evenli.resources import load_axis, read_lines, read_table
-from evenli.suites.base import Request, load_suite
-from evenli.suites.checks import leaking_words
-from evenli.suites.files import write_pairs
-from evenli.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations, read_probe
-from evenli.suites.probe.languages import build_probe_in
-from evenli.suites.probe.words import (
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.checks import leaking_words
+from evenli.audit.suites.files import write_pairs
+from evenli.audit.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations, read_probe
+from evenli.audit.suites.probe.languages import build_probe_in
+from evenli.audit.suites.probe.words import (
     cluster_key,
     fill_slots,
     looks_english,
@@ -34,6 +31,9 @@ from evenli.suites.probe.words import (
     probe_occupations,
     word_class,
 )
+from evenli.core.errors import InputError, PairError
+from evenli.core.io import read_rows
+from evenli.words import load_axis, read_lines, read_table
 
 TWO = {"nurse": "female", "driver": "male"}
 RESIDUE = re.compile(

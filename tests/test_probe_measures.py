@@ -13,19 +13,20 @@ import polars as pl
 import pytest
 from msgspec import structs
 
-from evenli.errors import InputError
-from evenli.evaluate.audit import audit
-from evenli.labels import LABELS
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
+from evenli.audit.audit import audit
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, statement
+from evenli.audit.suites.probe.words import probe_occupations
+from evenli.core.errors import InputError
+from evenli.core.estimate import Scoring
+from evenli.core.labels import LABELS
 from evenli.reproduction import sharma
 from evenli.reproduction.ledger import ledger
-from evenli.resources import read_table
-from evenli.stats.intervals import Scoring, estimate_measures
+from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.suites.probe.measures import labour_comparison, occupation_curve, statement
-from evenli.suites.probe.words import probe_occupations
+from evenli.words import read_table
 
 NAMES = ["probe_lean", "probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
 Logits = tuple[float, float, float]

@@ -22,10 +22,10 @@ pytest.importorskip("httpx")
 pytest.importorskip("gguf")
 
 import evenli
-from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, load_model
-from evenli.suites.base import load_suite
-from evenli.suites.checks import gold_pairs
+from evenli.audit.models import ModelOptions, Prompting, load_model
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.checks import gold_pairs
+from evenli.core.labels import LABELS
 
 AGREEMENT, ROUNDED = 0.05, 0.25
 """Nats, of any label: with unpacked weights, and with weights of 4 bits.
@@ -139,7 +139,7 @@ def test_inspect_asks_the_server(url: str, tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from inspect_ai import eval\n"
         "from inspect_ai.model import get_model\n"
-        "from evenli.interop.inspect_task import evenli_coal\n"
+        "from evenli.llm.inspect_task import evenli_coal\n"
         "url, folder, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])\n"
         "task = evenli_coal(prompts=1)\n"
         "ids = {task.dataset[at].id for at in asked}\n"
@@ -164,7 +164,7 @@ def test_lm_eval_and_causal_agree_on_real_weights() -> None:
     lm_eval = pytest.importorskip("lm_eval", reason="pip install 'evenli[lm-eval]'")
     from lm_eval.tasks import TaskManager
 
-    from evenli.interop import lm_eval_tasks
+    from evenli.llm import lm_eval_tasks
 
     assert WEIGHTS is not None
     found = lm_eval.simple_evaluate(

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 import evenli
+from evenli.audit.audit import verify_run
+from evenli.audit.compare import compare_runs
+from evenli.audit.differences import ComparisonResult
+from evenli.audit.gate import gate
+from evenli.audit.prediction_summary import summarise
+from evenli.core.errors import RunError
+from evenli.core.record import Number, Record
 from evenli.corpus.balance import Balance
-from evenli.errors import RunError
-from evenli.evaluate.audit import verify_run
-from evenli.evaluate.compare import compare_runs
-from evenli.evaluate.differences import ComparisonResult
-from evenli.evaluate.seat import SeatResult
-from evenli.evaluate.summary import summarise
-from evenli.mitigate.card import Balances, CorpusCard, Counts, PairScores, Threshold
-from evenli.record import Number, Record
-from evenli.report.gate import gate
-from evenli.stats.sweep import Ranked, SweepResult
+from evenli.corpus.mitigation.card import Balances, CorpusCard, Counts, PairScores, Threshold
+from evenli.encoders.seat import SeatResult
+from evenli.training.meta.sweep import Ranked, SweepResult
 from evenli.training.nli import Outcome
 from evenli.training.progress import Accuracy
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.corpus import run as corpus
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.source import Record, RemoteFile, fingerprint, is_remote, read_records, remote_files, source_files
-from evenli.errors import InputError, MissingExtraError, RunError
 from test_corpus import Lengths, digest
 
 fsspec = pytest.importorskip("fsspec")

@@ -19,18 +19,18 @@ import pytest
 
 import evenli
 from conftest import skip_without
-from evenli.drawing import inline_svg
-from evenli.errors import InputError, RunError
-from evenli.evaluate.audit import Audit, load_run
-from evenli.page import json_block
-from evenli.report import html
-from evenli.report.charts import all_figures, write_charts
-from evenli.report.html import LIMIT, RunView, compared, rankings, render, report, run_names
-from evenli.stats.intervals import Scoring
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.report import html
+from evenli.audit.report.charts import all_figures, write_charts
+from evenli.audit.report.html import LIMIT, RunView, compared, rankings, render, report, run_names
+from evenli.audit.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
+from evenli.core.drawing import inline_svg
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.page import json_block
+from evenli.core.store import with_hash
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
-from evenli.store import with_hash
-from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 
 skip_without("altair", "vl_convert")
 

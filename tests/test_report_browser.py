@@ -18,20 +18,23 @@ import pytest
 
 import evenli
 from conftest import ROOT, skip_without
+from evenli.audit.assess import assess
+from evenli.audit.audit import load_run
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.html import report
+from evenli.core.io import hash_files
+from evenli.core.page import write_page
+from evenli.core.store import with_hash
+from evenli.corpus.mitigation.corpora import fairer_corpus
+from evenli.corpus.mitigation.plan import CorpusSettings
+from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
-from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import load_run
-from evenli.evaluate.encoder_report import EncoderReport
-from evenli.evaluate.seat import SeatResult
-from evenli.evaluate.senteval import SentEvalResult, TaskResult
-from evenli.io import hash_files
-from evenli.meta import score_sweep
-from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.plan import CorpusSettings
-from evenli.predictions import Predictions
-from evenli.report.html import report
-from evenli.report.pages import corpus_page, encoders_page, meta_page, seat_page, senteval_page, write_page
-from evenli.store import with_hash
+from evenli.encoders.pages import encoders_page, seat_page, senteval_page
+from evenli.encoders.report import EncoderReport
+from evenli.encoders.seat import SeatResult
+from evenli.encoders.senteval import SentEvalResult, TaskResult
+from evenli.training.meta import score_sweep
+from evenli.training.meta.page import meta_page
 from test_meta_mixture import sweep
 from test_pages import Weights, figures
 from test_pages import test as association

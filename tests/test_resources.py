@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from evenli.counterfactual.swapper import Swapper
-from evenli.errors import InputError, ResourceError
-from evenli.labels import LABELS
-from evenli.resources import cards, load_axis, read_lines, read_table
-from evenli.resources.tables import DATA
-from evenli.suites.base import SLOT
-from evenli.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.load import read_release, recover_lists
+from evenli.audit.suites.base import SLOT
+from evenli.audit.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.load import read_release, recover_lists
+from evenli.core.errors import InputError, ResourceError
+from evenli.core.labels import LABELS
+from evenli.words import cards, load_axis, read_lines, read_table
+from evenli.words.swap.swapper import Swapper
+from evenli.words.tables import DATA
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

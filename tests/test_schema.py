@@ -12,11 +12,11 @@ import jsonschema
 import pytest
 
 import evenli
-from evenli.evaluate.assess import assess
-from evenli.evaluate.predict import SCHEMA, RunFolder
-from evenli.predictions import Predictions
-from evenli.report.export import results_schema
-from evenli.stats.intervals import Scoring
+from evenli.audit.assess import assess
+from evenli.audit.predict import SCHEMA, RunFolder
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.export import results_schema
+from evenli.core.estimate import Scoring
 
 RESULTS = results_schema()
 VALIDATOR = jsonschema.Draft202012Validator(RESULTS)

@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 from conftest import make_checkpoint
 from evenli.cli import app
+from evenli.core.errors import InputError
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.contextual import describe_contextual
+from evenli.corpus.mitigation.corpora import fairer_corpus
+from evenli.corpus.mitigation.plan import CorpusSettings
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import ScoredDir, is_scored, top_sentences
 from evenli.corpus.scoring import ScoreSettings, is_corpus, score, summarise
+from evenli.corpus.texts import print_corpus
 from evenli.corpus.transformer import TransformerArgmax
-from evenli.errors import InputError
-from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.plan import CorpusSettings
-from evenli.report.score_text import print_corpus
 
 PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]
 WORDS = ["dress", "football", "the", "likes", "walks", "new", "pink"]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli.corpus.direction import read_pairs
+from evenli.core.errors import InputError
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.scoring import ScoreSettings, make_scorer, score, stored_scorer
 from evenli.corpus.segment import Segmenter
-from evenli.errors import InputError
+from evenli.encoders.direction import read_pairs
 
 
 @pytest.fixture

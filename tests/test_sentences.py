@@ -14,17 +14,17 @@ import pytest
 from rich.console import Console
 
 from conftest import make_checkpoint
+from evenli.core.errors import InputError, MissingExtraError
+from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer
 from evenli.corpus.contextual import ContextualScorer, contextual_direction
-from evenli.corpus.direction import direction_from_sentences, gender_direction
 from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
+from evenli.corpus.sentence import print_sentence, sentence_page
 from evenli.corpus.transformer import TransformerArgmax
+from evenli.encoders.direction import direction_from_sentences, gender_direction
 from evenli.encoders.vectors import WordVectors
-from evenli.errors import InputError, MissingExtraError
-from evenli.io import read_rows
-from evenli.report.sentence import print_sentence, sentence_page
-from evenli.resources import read_table
-from evenli.resources.words import GenderWords, is_word, split_words
+from evenli.words import read_table
+from evenli.words.lists import GenderWords, is_word, split_words
 
 DRESS = "She likes the new pink dress"
 TABLE_2 = {"likes": -0.05719, "the": -0.10195, "new": -0.00051, "pink": 0.25705, "dress": 0.28579}
@@ -623,6 +623,6 @@ def test_gradients_without_captum_name_the_extra(encoder: TransformerArgmax, mon
     def absent(name: str) -> None:
         raise ModuleNotFoundError(name, name=name.partition(".")[0])
 
-    monkeypatch.setattr("evenli._extras.importlib.import_module", absent)
+    monkeypatch.setattr("evenli.core.extras.importlib.import_module", absent)
     with pytest.raises(MissingExtraError, match="evenli\\[attribution\\]"):
         TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenli.core.errors import InputError, ModelError, ResourceError, RunError
 from evenli.encoders.base import EmbeddingCache
+from evenli.encoders.figures import PUBLISHED, PUBLISHED_OVERALL
+from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
+from evenli.encoders.senteval.data import TASKS, read_task
 from evenli.encoders.vectors import VectorMean, WordVectors
-from evenli.errors import InputError, ModelError, ResourceError, RunError
-from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
-from evenli.evaluate.senteval.data import TASKS, read_task
-from evenli.report.encoder import PUBLISHED, PUBLISHED_OVERALL
 
 torch = pytest.importorskip("torch")
 
-from evenli.evaluate.senteval.fitting import (  # noqa: E402
+from evenli.encoders.senteval.fitting import (  # noqa: E402
     DECAYS,
     SklearnFitter,
     TorchFitter,
@@ -40,7 +40,7 @@ from evenli.evaluate.senteval.fitting import (  # noqa: E402
     stratified_folds,
     torch_generator,
 )
-from evenli.evaluate.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
+from evenli.encoders.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
 
 SIZES = {
     "MR": 10662,
@@ -483,7 +483,7 @@ def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
 
 
 def test_shared_batches_hold_as_many_rows_of_a_fold_as_published() -> None:
-    from evenli.evaluate.senteval.lockstep import _Steps
+    from evenli.encoders.senteval.lockstep import _Steps
 
     x, labels, train = problem_of(rows=2000)
     targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
@@ -741,7 +741,7 @@ def test_command(flat: Path, tmp_path: Path) -> None:
     typer = pytest.importorskip("typer")
     from typer.testing import CliRunner
 
-    from evenli.cli.encoders import senteval
+    from evenli.encoders.commands import senteval
 
     app = typer.Typer()
     app.command()(senteval)
@@ -791,7 +791,7 @@ def command(flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     typer = pytest.importorskip("typer")
     from typer.testing import CliRunner
 
-    from evenli.cli.encoders import senteval
+    from evenli.encoders.commands import senteval
 
     app = typer.Typer()
     app.command()(senteval)
@@ -890,7 +890,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_loaded(comm
 def test_a_table_is_printed_even_if_it_cannot_be_written(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import evenli.evaluate.senteval as module
+    import evenli.encoders.senteval as module
 
     def full(file: Path, content: object) -> None:
         raise RunError(f"cannot write {file}: No space left on device")
@@ -929,7 +929,7 @@ def test_tasks_run_without_scikit_learn_and_typer(flat: Path) -> None:
         "import sys\n"
         "for name in ('sklearn', 'typer'): sys.modules[name] = None\n"
         "import numpy as np\n"
-        "from evenli.evaluate.senteval import SentEvalSettings, senteval\n"
+        "from evenli.encoders.senteval import SentEvalSettings, senteval\n"
         "class Same:\n"
         "    def encode(self, texts): return np.array([[len(text), 1.0] for text in texts])\n"
         "settings = SentEvalSettings(tasks=('SICKR', 'SST2', 'STS14'))\n"

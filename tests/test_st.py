@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint, skip_without
+from evenli.core.errors import EvenliError, InputError, ModelError
 from evenli.encoders.base import load_encoder
-from evenli.errors import EvenliError, InputError, ModelError
 
 torch = pytest.importorskip("torch")
 skip_without("sentence_transformers")

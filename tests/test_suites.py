@@ -19,27 +19,27 @@ import pytest
 from rich.console import Console
 
 import evenli
+from evenli.audit.assess import assess
+from evenli.audit.audit import default_folder, load_run
+from evenli.audit.compare import comparable_suites, compare_runs
+from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.models import embedded_models, load_model
+from evenli.audit.models.fakes import FakeModel
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.card import card
+from evenli.audit.report.export import results_schema
+from evenli.audit.report.html import report
+from evenli.audit.report.terminal import show_results
+from evenli.audit.results import AuditResult, Verdict
+from evenli.audit.suites.base import Request, data_by_suite, get_suite, load_suite
+from evenli.audit.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
+from evenli.audit.suites.files import write_pairs
+from evenli.audit.suites.probe.build import build_probe, read_probe
 from evenli.cli import main
-from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import default_folder, load_run
-from evenli.evaluate.compare import comparable_suites, compare_runs
-from evenli.models import embedded_models, load_model
-from evenli.models.fakes import FakeModel
-from evenli.predictions import Predictions
-from evenli.report.card import card
-from evenli.report.export import results_schema
-from evenli.report.expressions import evaluate, fields
-from evenli.report.html import report
-from evenli.report.terminal import show_results
-from evenli.stats.intervals import Scoring
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
-from evenli.suites.base import Request, data_by_suite, get_suite, load_suite
-from evenli.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
-from evenli.suites.files import write_pairs
-from evenli.suites.probe.build import build_probe, read_probe
-from evenli.types import AuditResult, Verdict
 
 FAST = Scoring()
 VALIDATOR = jsonschema.Draft202012Validator(results_schema())
@@ -475,7 +475,7 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_names_in_the_chart_cover_nothing() -> None:
-    from evenli.suites.probe.chart import placed_names
+    from evenli.audit.suites.probe.chart import placed_names
 
     near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
     far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
@@ -489,7 +489,7 @@ def test_names_in_the_chart_cover_nothing() -> None:
 def test_nothing_to_draw(runs: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.suites.probe.chart import probe_chart
+    from evenli.audit.suites.probe.chart import probe_chart
 
     with pytest.raises(InputError, match="probe"):
         probe_chart(load_run(runs / "coal").result)

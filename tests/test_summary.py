@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 import evenli
-from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import Audit
-from evenli.labels import LABELS
-from evenli.predictions import Predictions
-from evenli.report.summary import _lengths, summarise, to_markdown
-from evenli.report.terminal import show_results
-from evenli.stats.intervals import Scoring
+from evenli.audit.assess import assess
+from evenli.audit.audit import Audit
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.summary import _lengths, summarise, to_markdown
+from evenli.audit.report.terminal import show_results
+from evenli.core.estimate import Scoring
+from evenli.core.labels import LABELS
 
 JARGON = ("entailment", "contradiction", "CoAL", "PS ", "NS ", "stressed", "premise", "hypothesis", "F1")
 

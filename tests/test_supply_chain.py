@@ -182,9 +182,9 @@ def test_the_wheel_of_the_other_models(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lang", ["ja", "zh"])
 def test_without_that_package_one_line_says_how_to_get_it(lang: str, monkeypatch) -> None:
-    from evenli import registry
-    from evenli.errors import ModelError
-    from evenli.models import embedded_models, load_model
+    from evenli.audit.models import embedded_models, load_model
+    from evenli.core import registry
+    from evenli.core.errors import ModelError
 
     monkeypatch.setattr(registry, "EMBEDDED", registry.Registry("none", "evenli.no-such-group", {}))
     assert [model.lang for model in embedded_models()] == ["en"]
@@ -196,8 +196,8 @@ def test_without_that_package_one_line_says_how_to_get_it(lang: str, monkeypatch
 
 
 def test_the_page_of_licences_names_everything() -> None:
-    from evenli.models import embedded_models
-    from evenli.resources import cards
+    from evenli.audit.models import embedded_models
+    from evenli.words import cards
 
     page = (ROOT / "docs" / "reference" / "licences.md").read_text(encoding="utf-8")
     names = [*(model.name for model in embedded_models()), *(card.name for card in cards())]

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenli.counterfactual.pronouns import her_is_possessive
-from evenli.counterfactual.swapper import Swapper
-from evenli.errors import InputError
-from evenli.io import read_rows
-from evenli.mitigate import swap_file
-from evenli.mitigate.augment import SwapSettings, swap_augment
-from evenli.mitigate.swap_file import swap_corpus
-from evenli.resources import read_table
-from evenli.suites.probe.words import probe_occupations
+from evenli.audit.suites.probe.words import probe_occupations
+from evenli.core.errors import InputError
+from evenli.core.io import read_rows
+from evenli.corpus.mitigation import swap_file
+from evenli.corpus.mitigation.augment import SwapSettings, swap_augment
+from evenli.corpus.mitigation.swap_file import swap_corpus
+from evenli.words import read_table
+from evenli.words.swap.pronouns import her_is_possessive
+from evenli.words.swap.swapper import Swapper
 
 HER_HIS = Path(__file__).parent / "data" / "her_his.csv"
 PRINTED = (

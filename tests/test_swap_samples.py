@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenli.counterfactual.swapper import Change
+from evenli.words.swap.swapper import Change
 
 TOOLS = Path(__file__).parents[1] / "tools"
 DATA = Path(__file__).parent / "data"

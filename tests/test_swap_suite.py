@@ -8,16 +8,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evenli.errors import InputError
-from evenli.evaluate.audit import assess, audit
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.pairs import PairSet
-from evenli.predictions import Predictions
+from evenli.audit.audit import assess, audit
+from evenli.audit.pairs import PairSet
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.limit import subsample
+from evenli.audit.suites.swap import with_swapped
+from evenli.core.errors import InputError
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.suites.base import Request, load_suite
-from evenli.suites.limit import subsample
-from evenli.suites.swap import with_swapped
 
 ROWS = [
     ("a", "A man sleeps.", "A man is awake.", CONTRADICTION),

@@ -21,9 +21,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from conftest import make_checkpoint  # noqa: E402
-from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
-from evenli.labels import LABELS  # noqa: E402
-from evenli.training import Trainer, TrainSettings, evaluate, make_recipe, train  # noqa: E402
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
+from evenli.core.labels import LABELS  # noqa: E402
 from evenli.training.base import load_base, save_model  # noqa: E402
 from evenli.training.data import (  # noqa: E402
     NOBODY,
@@ -51,8 +50,15 @@ from evenli.training.fast.stepper import (  # noqa: E402
     World,
     judge,
 )
-from evenli.training.nli import model_card  # noqa: E402
+from evenli.training.loop import Trainer  # noqa: E402
+from evenli.training.nli import (  # noqa: E402
+    TrainSettings,
+    evaluate,
+    model_card,
+    train,
+)
 from evenli.training.progress import TrainingDir, make_trackers  # noqa: E402
+from evenli.training.recipe import make_recipe  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
 EPOCHS = 2
@@ -508,8 +514,9 @@ def test_labels_of_the_base_are_kept_by_name(tmp_path: Path, base: Path, snli: t
 DRIVER = """
 import sys, torch
 torch.set_num_threads(1)
-from evenli.errors import EvenliError
-from evenli.training import TrainSettings, make_recipe, train
+from evenli.core.errors import EvenliError
+from evenli.training.nli import TrainSettings, train
+from evenli.training.recipe import make_recipe
 base, data, out = sys.argv[1:]
 try:
     train(base, [data], out, recipe=make_recipe(lr=1e-3, epochs=3), settings=TrainSettings(checkpoint_minutes=0))
@@ -924,7 +931,8 @@ def test_two_processes_train_what_one_trains(base: Path, snli: tuple[Path, Path]
     code = """
 import os, sys, torch
 torch.set_num_threads(1)
-from evenli.training import TrainSettings, make_recipe, train
+from evenli.training.nli import TrainSettings, train
+from evenli.training.recipe import make_recipe
 base, data, out = sys.argv[1:]
 recipe = make_recipe(lr=1e-4, epochs=1, dropout=0.0, batch_size=31)
 # Clocks that never agree on when a checkpoint is due.

@@ -21,22 +21,21 @@ from rich.console import Console
 
 import evenli
 from conftest import make_checkpoint
-from evenli._temporary import process_mark
+from evenli.audit.audit import AuditSettings, load_run, measure_run, verify_run
+from evenli.audit.models import CallableModel, fake_model, load_model
+from evenli.audit.predict import RunFolder
+from evenli.audit.suites.coal.build import build_coal
 from evenli.cli._stream import SafeStream
-from evenli.encoders import load_encoder
-from evenli.encoders.base import EmbeddingCache
+from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.io import archive_texts, hash_files, read_text, write_atomic
+from evenli.core.store import RunDir, is_stamped, replacing, stamp, with_hash
+from evenli.core.temporary import process_mark
+from evenli.encoders.base import EmbeddingCache, load_encoder
+from evenli.encoders.figures import print_senteval
+from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+from evenli.encoders.senteval import SentEvalResult, TaskResult
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
-from evenli.errors import InputError, ModelError, RunError
-from evenli.evaluate.audit import AuditSettings, load_run, measure_run, verify_run
-from evenli.evaluate.predict import RunFolder
-from evenli.evaluate.senteval import SentEvalResult, TaskResult
-from evenli.io import archive_texts, hash_files, read_text, write_atomic
-from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
-from evenli.models import CallableModel, fake_model, load_model
-from evenli.report.encoder import print_senteval
-from evenli.stats.intervals import Scoring
-from evenli.store import RunDir, is_stamped, replacing, stamp, with_hash
-from evenli.suites.coal.build import build_coal
 
 FAST = Scoring()
 
@@ -269,7 +268,7 @@ def test_a_callable_is_never_taken_for_what_it_was(tmp_path: Path, monkeypatch: 
     (tmp_path / "weights.txt").write_text("0.9", encoding="utf-8")
     (tmp_path / "reads_weights.py").write_text(
         "from pathlib import Path\n"
-        "from evenli.models import fake_model\n"
+        "from evenli.audit.models import fake_model\n"
         "inner = fake_model('biased')\n"
         "def predict(premises, hypotheses):\n"
         "    Path('weights.txt').read_text()\n"
@@ -465,7 +464,7 @@ def test_a_file_beside_our_own_stops_a_replacement(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenli.io.WHOLE_BYTES", 1 << 20)
+    monkeypatch.setattr("evenli.core.io.WHOLE_BYTES", 1 << 20)
     (tmp_path / "bomb.txt.xz").write_bytes(lzma.compress(bytes(4 << 20)))
     with pytest.raises(InputError, match="bomb"):
         read_text(tmp_path / "bomb.txt.xz")

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.corpus.direction import (
+from evenli.core.errors import InputError, RunError
+from evenli.encoders.direction import (
     agreement,
     bias_of,
     direction_from_sentences,
@@ -26,7 +27,6 @@ from evenli.corpus.direction import (
 )
 from evenli.encoders.vector_formats import parse_numbers
 from evenli.encoders.vectors import CACHE, WordVectors, load_vectors
-from evenli.errors import InputError, RunError
 
 WORDS = ["the", "she", "5", "naïve", "New", "日本", "\u0085", "a\u00a0b"]
 MATRIX = np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32)
@@ -528,7 +528,7 @@ def test_identity_rests_on_the_inputs() -> None:
 def test_chart(tmp_path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.scores import write_direction
+    from evenli.corpus.charts import write_direction
 
     vectors, names, _ = synthetic()
     direction = gender_direction(vectors, names)

@@ -18,25 +18,25 @@ import pytest
 from rich.console import Console
 
 import evenli
-from evenli.errors import InputError
-from evenli.evaluate.assess import assess, competence
-from evenli.evaluate.audit import Audit
-from evenli.labels import LABELS
-from evenli.models.fakes import FakeModel
-from evenli.pairs import PairSet
-from evenli.predictions import Predictions
-from evenli.report.card import front_matter, section
-from evenli.report.export import tables
-from evenli.report.expressions import fields
-from evenli.report.gate import check_conditions, gate
-from evenli.report.html import RunView, rankings, render
-from evenli.report.terminal import show_results
-from evenli.stats.intervals import Scoring
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal.load import load_coal
-from evenli.suites.coal.page import CoalPage
-from evenli.suites.coal.verdict import CAUSES, judge, size_of
-from evenli.types import AuditResult, Estimate, SuiteResult, Verdict
+from evenli.audit.assess import assess, competence
+from evenli.audit.audit import Audit
+from evenli.audit.gate import check_conditions, gate
+from evenli.audit.gate.expressions import fields
+from evenli.audit.models.fakes import FakeModel
+from evenli.audit.pairs import PairSet
+from evenli.audit.predictions import Predictions
+from evenli.audit.report.card import front_matter, section
+from evenli.audit.report.export import tables
+from evenli.audit.report.html import RunView, rankings, render
+from evenli.audit.report.terminal import show_results
+from evenli.audit.results import AuditResult, SuiteResult, Verdict
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.coal.page import CoalPage
+from evenli.audit.suites.coal.verdict import CAUSES, judge, size_of
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate, Scoring
+from evenli.core.labels import LABELS
 from test_causes import says_man_at_random
 
 FAST = Scoring()

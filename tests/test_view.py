@@ -17,13 +17,13 @@ import pytest
 
 import evenli
 from conftest import skip_without
-from evenli.errors import InputError, ModelError, RunError
-from evenli.report import gallery
-from evenli.report.gallery import RunEntry, export, find_runs
+from evenli.audit.report import gallery
+from evenli.audit.report.gallery import RunEntry, export, find_runs
+from evenli.core.errors import InputError, ModelError, RunError
 
 skip_without("altair", "starlette")
 uvicorn = pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'evenli[view]'")
-from evenli.report.view import LONGEST, load_asked, make_app  # noqa: E402
+from evenli.audit.report.view import LONGEST, load_asked, make_app  # noqa: E402
 
 TOKEN = "t0ken"
 
@@ -175,7 +175,7 @@ def test_a_run_never_makes_us_run_code(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_a_changed_model_is_named(runs: Path, tmp_path: Path) -> None:
-    from evenli.store import with_hash
+    from evenli.core.store import with_hash
 
     copy = shutil.copytree(runs / "old", tmp_path / "old")
     header = json.loads((copy / "run.json").read_text())

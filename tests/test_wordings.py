@@ -13,23 +13,19 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
-from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.compare import compare_runs
-from evenli.evaluate.robustness import robustness, wording_line
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.models.fakes import fake_model
-from evenli.predictions import Predictions
-from evenli.report.expressions import fields as gate_fields
-from evenli.resources import load_axis
-from evenli.stats.sample import Sample
-from evenli.suites.base import Request, load_suite
-from evenli.suites.checks import leaking_words, looks_like
-from evenli.suites.robust import build, results, stability
-from evenli.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
-from evenli.suites.robust.curve import WordingRow
-from evenli.suites.robust.results import RobustResult
-from evenli.suites.robust.stability import (
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.compare import compare_runs
+from evenli.audit.gate.expressions import fields as gate_fields
+from evenli.audit.models.fakes import fake_model
+from evenli.audit.predictions import Predictions
+from evenli.audit.robustness import robustness, wording_line
+from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.checks import leaking_words, looks_like
+from evenli.audit.suites.robust import build, results, stability
+from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
+from evenli.audit.suites.robust.curve import WordingRow
+from evenli.audit.suites.robust.results import RobustResult
+from evenli.audit.suites.robust.stability import (
     CHOICES,
     REST,
     across,
@@ -38,8 +34,12 @@ from evenli.suites.robust.stability import (
     variance_shares,
     view_rows,
 )
-from evenli.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
-from evenli.types import Estimate
+from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
+from evenli.core.estimate import Estimate
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.sample import Sample
+from evenli.words import load_axis
 
 LANGUAGES = ("en", "ja", "zh")
 HEADER = "dimension,name,kind,text,plural,female,male\n"
@@ -278,7 +278,7 @@ def test_two_models_are_compared_in_the_wordings_that_both_understand(small: Non
 
 def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
-    pairs = [evenli.models.fakes.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
+    pairs = [evenli.audit.models.fakes.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
     bare = [
         p.startswith(("the ", "a ", "an ", "one of", "two ")) and ", who" not in p and "report" not in p
         for p in premises
@@ -450,7 +450,7 @@ def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
 def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.suites.robust.chart import figure, write
+    from evenli.audit.suites.robust.chart import figure, write
 
     drawn = figure(follower.robust)  # type: ignore[arg-type]
     assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative
@@ -463,7 +463,7 @@ def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
 def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.html import render
+    from evenli.audit.report.html import render
 
     page = render([evenli.audit("fake:oracle:0.5", suites=("coal", "robust"))])
     assert "Specification curve" in page and "the person is" in page
@@ -472,8 +472,8 @@ def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
 def test_several_models_say_whether_their_answers_survive(follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.evaluate.robustness import stability
-    from evenli.report.html import render
+    from evenli.audit.report.html import render
+    from evenli.audit.robustness import stability
 
     one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
     assert stability([("one", one), ("other", other)]) == [], "nobody was asked in other words"

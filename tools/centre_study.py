@@ -17,10 +17,10 @@ from typing import get_args
 
 import numpy as np
 
+from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer, Centre
-from evenli.corpus.direction import gender_direction
+from evenli.encoders.direction import gender_direction
 from evenli.encoders.vectors import load_vectors
-from evenli.io import read_rows
 
 LABELS = Path(__file__).parents[1] / "docs" / "data" / "stereotyped_sentences.csv"
 

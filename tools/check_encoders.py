@@ -15,8 +15,8 @@ import sys
 
 import numpy as np
 
-from evenli.encoders import load_encoder
-from evenli.resources import read_table
+from evenli.encoders.base import load_encoder
+from evenli.words import read_table
 
 LIMIT = 1e-5
 SIZES = {"hf": 64, "st": 32}

@@ -1,7 +1,7 @@
 """Label shares of every model of some sweeps, as the resource behind the ledger's meta-evaluation rows.
 
-python tools/collect_sweeps.py sweep-en sweep-ja sweep-zh > src/evenli/resources/data/sweeps.csv
-python tools/collect_sweeps.py table2/sweeps/* > src/evenli/resources/data/sweeps_base.csv      # of tools/table2.py
+python tools/collect_sweeps.py sweep-en sweep-ja sweep-zh > src/evenli/words/data/sweeps.csv
+python tools/collect_sweeps.py table2/sweeps/* > src/evenli/words/data/sweeps_base.csv      # of tools/table2.py
 python tools/seal_resources.py
 """
 
@@ -12,8 +12,8 @@ import sys
 
 import numpy as np
 
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.meta.folder import MetaFolder
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.training.meta.folder import MetaFolder
 
 SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # the column order of the paper's Table 3
 

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from evenli.core.drawing import inline, load_altair, save_chart
+from evenli.core.page import INK, MUTED
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.contextual import TABLE_1, ContextualScorer, contextual_direction, describe_contextual
 from evenli.corpus.transformer import TransformerArgmax
-from evenli.drawing import inline, load_altair, save_chart
-from evenli.page import INK, MUTED
 
 DOCS = Path(__file__).parents[1] / "docs"
 DRESS = "She likes the new pink dress"

@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
 
-from fuzzing import more_seeds  # noqa: E402, F401  (registers its seeds)
+from fuzzing import more_seeds  # noqa: E402, F401
 from fuzzing.process import Child, Done, Ending, preload, run  # noqa: E402
 from fuzzing.seeds import copy_seeds, material  # noqa: E402
 

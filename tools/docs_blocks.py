@@ -185,7 +185,7 @@ def inside(folder: Path) -> Iterator[None]:
 def in_process(arguments: list[str]) -> tuple[int, str, str]:
     """A plain ``evenli`` command in this process: forty of them would spend a minute on starting Python."""
     from evenli.cli import app
-    from evenli.errors import EvenliError
+    from evenli.core.errors import EvenliError
 
     out, err, code = io.StringIO(), io.StringIO(), 0
     try:

@@ -20,14 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from evenli.encoders import load_encoder
-from evenli.encoders.base import EmbeddingCache
-from evenli.mitigate import encoder as fitting
-from evenli.mitigate.gendered import GenderedSet, SentencePair, gendered_set, probe_text, read_gendered
-from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.suites.dev2020 import load_dev_lists
-from evenli.suites.scenes import compose_templates
-from evenli.types import Estimate
+from evenli.audit.suites.dev2020 import load_dev_lists
+from evenli.audit.suites.scenes import compose_templates
+from evenli.core.estimate import Estimate
+from evenli.encoders import mitigation as fitting
+from evenli.encoders.base import EmbeddingCache, load_encoder
+from evenli.encoders.gendered import GenderedSet, SentencePair, gendered_set, probe_text, read_gendered
+from evenli.encoders.residual import HeldOut, Residual, known_sentences, residual_leakage
 
 PAGE = Path(__file__).parents[1] / "docs" / "studies" / "encoders.md"
 ARMS = (
@@ -130,7 +129,7 @@ def capital(text: str) -> str:
 
 def neutral(rows: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     """The texts with every gender word replaced."""
-    from evenli.counterfactual.swapper import Swapper
+    from evenli.words.swap.swapper import Swapper
 
     swapper = Swapper(names=True, conflicts="swap")
     changed = []

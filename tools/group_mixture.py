@@ -1,4 +1,4 @@
-"""Mixtures of the three causes for any number of groups, as ``evenli.meta.mixture`` teaches them for two.
+"""Mixtures of the three causes for any number of groups, as ``evenli.training.meta.mixture`` teaches them for two.
 
 A mixture is ``(s, d, u)``, each from 0 to 1: stereotype, default for one favoured group, undirected error. The words
 form classes of equal size: one stereotyped with each of the ``n`` groups, and one without stereotype. A default for the
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import InputError
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.errors import InputError
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 
 Labels = NDArray[np.int64]
 Mixture = tuple[float, float, float]

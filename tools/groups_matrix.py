@@ -81,10 +81,10 @@ def cut(config: dict[str, Any], weights: dict[str, Any], layers: int) -> tuple[d
 
 def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, str]]]:
     """Training, held-out and evaluation pairs: word by word, sentence by sentence, group by group."""
-    from evenli.resources import load_axis
-    from evenli.suites.checks import leaking_words
-    from evenli.suites.groups.build import usable_templates
-    from evenli.suites.scenes import compose_templates
+    from evenli.audit.suites.checks import leaking_words
+    from evenli.audit.suites.groups.build import usable_templates
+    from evenli.audit.suites.scenes import compose_templates
+    from evenli.words import load_axis
 
     axis = load_axis(axis_name)
     nouns = dict(list(axis.language("en").group_words.items())[:count])
@@ -110,7 +110,7 @@ def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, st
 
 def row(word: str, own: str, template: str, group: str, noun: str) -> dict[str, str]:
     """One pair as suite groups reads it; ``own`` is the group that the word is made a stereotype of."""
-    from evenli.suites.base import fill
+    from evenli.audit.suites.base import fill
 
     return {
         "id": f"{word}|{template}|{group}",
@@ -157,7 +157,7 @@ def work_on(name: str, source: Path, work: Path, device: str | None) -> None:
     """Train the models of one sweep, seed by seed; all share tokens and captured graphs."""
     import torch
 
-    from evenli.models.loading import pick_device
+    from evenli.audit.models.loading import pick_device
     from evenli.training.base import load_base
     from evenli.training.data import Examples, tokenise
     from evenli.training.loop import Trainer
@@ -222,11 +222,11 @@ def scores(name: str, source: Path, logits: np.ndarray) -> dict[str, float]:
     """Every measure of one model."""
     import polars as pl
 
-    from evenli.labels import LABELS
-    from evenli.predictions import Predictions
+    from evenli.audit.predictions import Predictions
+    from evenli.audit.suites.groups import measures
+    from evenli.core.labels import LABELS
     from evenli.stats.measure import get_measure
     from evenli.stats.sample import Sample
-    from evenli.suites.groups import measures
 
     frame = pl.read_ndjson(source / "sweeps" / name / "evaluation.jsonl")
     columns = [pl.Series(label, logits[:, at].astype(np.float32)) for at, label in enumerate(LABELS)]
@@ -254,7 +254,7 @@ def table(source: Path) -> None:
 
     ``r, alone`` is over models that were taught nothing but the own cause, ``r, all`` over all models.
     """
-    from evenli.stats.sweep import respond
+    from evenli.training.meta.sweep import respond
 
     print("| groups | measure | stereotype | default | undirected | fit | r, alone | r, all |\n|" + " --- |" * 8)
     for name in SWEEPS:

@@ -5,7 +5,7 @@
     python tools/leaderboard.py pack out/board docs/data/leaderboard.tar.xz    # the answers, two bytes a question
     python tools/leaderboard_tables.py docs/data/leaderboard.tar.xz            # the tables of the study
     python tools/leaderboard.py page docs/data/leaderboard.tar.xz docs/leaderboard
-    python tools/leaderboard.py ledger docs/leaderboard src/evenli/resources/data/leaderboard_base.csv
+    python tools/leaderboard.py ledger docs/leaderboard src/evenli/words/data/leaderboard_base.csv
 
 A model is base x data x recipe x seed. ``train`` skips what is there, starts nothing that would not end before the
 time limit, and continues when called again; the device needs torch, transformers and this repository. ``page`` and the
@@ -98,7 +98,7 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 def labelled(file: Path) -> list[dict[str, Any]]:
     """Pairs with a gold label."""
-    from evenli.labels import LABELS
+    from evenli.core.labels import LABELS
     from evenli.training.data import read_examples
 
     style = "jsick-en" if "jsick" in str(file) else None
@@ -110,10 +110,10 @@ def labelled(file: Path) -> list[dict[str, Any]]:
 
 def questions(data: Path, lang: str) -> Iterator[dict[str, Any]]:
     """NLI-CoAL in both wordings, gold and control pairs, and in English the probes of Sharma et al. and Dev et al."""
-    from evenli.suites.base import Request, load_suite
-    from evenli.suites.checks import control_pairs, gold_pairs
-    from evenli.suites.coal.load import load_coal
-    from evenli.suites.probe.build import read_probe
+    from evenli.audit.suites.base import Request, load_suite
+    from evenli.audit.suites.checks import control_pairs, gold_pairs
+    from evenli.audit.suites.coal.load import load_coal
+    from evenli.audit.suites.probe.build import read_probe
 
     sets = [("check", gold_pairs(lang)), ("check", control_pairs(lang)), ("coal", load_coal(lang))]
     sets.append(("official", load_coal(lang, str(data / RELEASES[lang]))))
@@ -162,7 +162,7 @@ def train_group(arguments: argparse.Namespace, path: Path, jobs: list[Job], left
     """All seeds of one base, corpus and recipe: tokenised, compiled and captured once."""
     import torch
 
-    from evenli.models.loading import pick_device
+    from evenli.audit.models.loading import pick_device
     from evenli.training.base import load_base
     from evenli.training.data import tokenise
     from evenli.training.loop import Trainer
@@ -216,7 +216,7 @@ def train_group(arguments: argparse.Namespace, path: Path, jobs: list[Job], left
 
 def examples(rows: list[dict[str, Any]]) -> Any:
     """Rows as the trainer takes them."""
-    from evenli.labels import LABELS
+    from evenli.core.labels import LABELS
     from evenli.training.data import Examples
 
     texts = ([row[column] for row in rows] for column in ("premise", "hypothesis"))
@@ -233,7 +233,7 @@ def pack(arguments: argparse.Namespace) -> None:
     import polars as pl
 
     from boards.answers import TEST, Answers, quantise, write_answers
-    from evenli.pairs import PAIR_COLUMNS
+    from evenli.audit.pairs import PAIR_COLUMNS
 
     answers = []
     for lang in CORPORA:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from boards.answers import TEST, Answers, expand, read_answers
-from evenli.labels import LABELS
+from evenli.core.labels import LABELS
 
 WORDS = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 NEGATIONS = frozenset(

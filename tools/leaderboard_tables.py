@@ -24,9 +24,9 @@ from scipy.stats import kendalltau
 from boards.answers import Answers, read_answers, sample_of
 from boards.rows import Key, board_rows, group_seeds, published_rows, score_all
 from boards.seeds import contrast, seed_variance
+from evenli.core.estimate import Estimate
 from evenli.evaluate.leaderboard import BoardRow
 from evenli.stats.measure import get_measure
-from evenli.types import Estimate
 
 CAUSES = ("coal", "stereotype", "default_gender", "undirected")
 TITLES = {

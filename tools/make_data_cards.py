@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from evenli.resources import cards, load_axis
-from evenli.resources.axes import SHIPPED
-from evenli.resources.tables import Card, read_lines, read_table, read_toml
-from evenli.suites.base import PUBLISHED, Request, load_suite
+from evenli.audit.suites.base import PUBLISHED, Request, load_suite
+from evenli.words import cards, load_axis
+from evenli.words.axes import SHIPPED
+from evenli.words.tables import Card, read_lines, read_table, read_toml
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "data_cards.md"

@@ -16,10 +16,10 @@ import io
 from collections import Counter
 from pathlib import Path
 
-from evenli.io import read_rows
-from evenli.resources import read_table
-from evenli.resources.tables import DATA
-from evenli.suites.coal.occupations import class_of_share
+from evenli.audit.suites.coal.occupations import class_of_share
+from evenli.core.io import read_rows
+from evenli.words import read_table
+from evenli.words.tables import DATA
 
 LIST = "labour_en.csv"
 YEARS = (2019, 2020, 2021, 2022)

@@ -27,7 +27,7 @@ LicenseRef-m3e-research-only`); `make audit` and `make test` install it from the
 
 def models() -> list[tuple[str, ...]]:
     """Embedded models, with the distribution that holds them."""
-    from evenli.models import embedded_models
+    from evenli.audit.models import embedded_models
 
     listed = []
     for model in embedded_models():
@@ -38,7 +38,7 @@ def models() -> list[tuple[str, ...]]:
 
 def resources() -> list[tuple[str, ...]]:
     """Word lists and templates."""
-    from evenli.resources import cards
+    from evenli.words import cards
 
     return [(card.name, card.source, card.licence) for card in cards()]
 

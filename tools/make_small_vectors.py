@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from evenli.mitigate.gendered import gendered_set
+from evenli.encoders.gendered import gendered_set
 
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "src" / "evenli" / "resources" / "data"

@@ -32,7 +32,7 @@ SEEDS = (0, 1, 2)
 SIGNED, LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)
 ROOT = Path(__file__).parents[1]
 ENGLISH = "folder of the model to start from in English, such as the former one; default: the embedded one"
-EMBEDDED = (ROOT / "src/evenli/models/embedded", ROOT / "packages/evenli-models-nc/src/evenli_models_nc/models")
+EMBEDDED = (ROOT / "src/evenli/audit/models/embedded", ROOT / "packages/evenli-models-nc/src/evenli_models_nc/models")
 RELEASE = "nli_coal/en_v1.1.tar.xz"
 SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
 RESULTS = ("training.json", "models.jsonl", "logits")
@@ -79,8 +79,8 @@ def plans() -> list[Plan]:
 
 def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str], english: Path | None = None) -> None:
     """Write everything that travels; ``english`` takes the place of the embedded English model."""
-    from evenli.meta import Design
-    from evenli.meta import prepare as prepare_sweep
+    from evenli.training.meta import Design
+    from evenli.training.meta import prepare as prepare_sweep
 
     for plan in plans():
         if plan.group not in groups:
@@ -174,8 +174,8 @@ def stop_and_pack(workers: dict[str, Any], work: Path, out: Path) -> None:
 
 def work_on(group: str, source: Path, work: Path, device: str | None, mpnet: Path | None) -> None:
     """Train all sweeps of one group."""
-    from evenli.meta import MetaFolder, SweepSettings
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta import MetaFolder, SweepSettings
+    from evenli.training.meta.training import train_sweep
 
     unpack_sweeps(source, work / "sweeps", group)
     base = mpnet if mpnet and group == "mpnet" else unpack(source, group, work / "bases" / group)
@@ -247,9 +247,9 @@ def collect(archive: Path, source: Path) -> None:
 
 def table(source: Path) -> None:
     """The response matrices as Markdown; on the levels taught and, behind a slash, on those learnt."""
-    from evenli.errors import RunError
-    from evenli.meta import MetaFolder, score_sweep
-    from evenli.report.meta import MATRIX
+    from evenli.core.errors import RunError
+    from evenli.training.meta import MetaFolder, score_sweep
+    from evenli.training.meta.charts import MATRIX
 
     print("| sweep | seeds | learnt | measure | stereotype | default | undirected | fit |\n|" + " --- |" * 8)
     for plan in plans():

@@ -84,7 +84,7 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Training and test pairs with premise, hypothesis and label."""
-    from evenli.io import read_rows
+    from evenli.core.io import read_rows
 
     def pairs(file: str) -> list[dict[str, str]]:
         rows = read_rows(data / file)
@@ -101,8 +101,8 @@ def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[
 
 def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The training set of every arm."""
-    from evenli.counterfactual.swapper import Swapper
-    from evenli.mitigate.augment import SwapSettings, swap_augment, swap_pair
+    from evenli.corpus.mitigation.augment import SwapSettings, swap_augment, swap_pair
+    from evenli.words.swap.swapper import Swapper
 
     def copies(select: Any) -> list[dict[str, Any]]:
         return list(swap_augment(rows, SwapSettings(select), drop_duplicates=False).rows[len(rows) :])
@@ -128,9 +128,9 @@ def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[
 
 def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The corpora of Dolci et al. at one percentile and their random controls, from a folder of ``evenli score``."""
-    from evenli.io import read_rows
-    from evenli.mitigate.corpora import fairer_corpus
-    from evenli.mitigate.plan import CorpusSettings
+    from evenli.core.io import read_rows
+    from evenli.corpus.mitigation.corpora import fairer_corpus
+    from evenli.corpus.mitigation.plan import CorpusSettings
 
     corpora: dict[str, list[dict[str, Any]]] = {}
     for arm, method in (("sub", "subtract"), ("aug", "augment")):
@@ -144,11 +144,11 @@ def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def questions(data: Path, test: list[dict[str, str]], limit: int | None) -> list[dict[str, Any]]:
     """Every pair a model is asked: the test set, NLI-CoAL, the probe on three sets, and the swapped test pairs."""
-    from evenli.pairs import PairSet
-    from evenli.suites.coal.build import build_coal
-    from evenli.suites.limit import subsample
-    from evenli.suites.probe.build import build_probe, read_probe
-    from evenli.suites.swap import with_swapped
+    from evenli.audit.pairs import PairSet
+    from evenli.audit.suites.coal.build import build_coal
+    from evenli.audit.suites.limit import subsample
+    from evenli.audit.suites.probe.build import build_probe, read_probe
+    from evenli.audit.suites.swap import with_swapped
 
     asked: list[dict[str, Any]] = [{"suite": "test", **row, "gold": row["label"]} for row in test]
     labelled = ({**row, "id": str(n), "gold": row["label"]} for n, row in enumerate(test[:SWAP_PAIRS]))
@@ -175,8 +175,8 @@ def train(arguments: argparse.Namespace) -> None:
     """Fine-tune and ask; runs that are there already are kept."""
     import torch
 
-    from evenli.io import read_rows
-    from evenli.models.loading import pick_device
+    from evenli.audit.models.loading import pick_device
+    from evenli.core.io import read_rows
     from evenli.training.base import load_base
     from evenli.training.data import Examples, read_examples, tokenise
     from evenli.training.loop import Trainer
@@ -220,8 +220,8 @@ def analyse(arguments: argparse.Namespace) -> None:
     """Every measure of every run, and the contrasts with seeds as random effect."""
     import polars as pl
 
-    from evenli.io import read_rows
-    from evenli.pairs import PAIR_COLUMNS
+    from evenli.audit.pairs import PAIR_COLUMNS
+    from evenli.core.io import read_rows
 
     folder = arguments.folder
     asked = read_rows(folder / "asked.jsonl.xz")
@@ -263,8 +263,8 @@ def measure_run(frame: Any, logits: np.ndarray) -> dict[str, float]:
     """Accuracy on the test set and every measure of every set."""
     import polars as pl
 
-    from evenli.labels import LABELS
-    from evenli.predictions import Predictions
+    from evenli.audit.predictions import Predictions
+    from evenli.core.labels import LABELS
     from evenli.stats.measure import measures
     from evenli.stats.sample import Sample
 

@@ -6,7 +6,7 @@ and with merely normalised word vectors, each with several seeds. SEAT and SentE
 
     python tools/retraining_study.py corpora --snli DIR --vectors glove.txt -o study
     python tools/retraining_study.py run --vectors glove.txt --senteval DIR -o study --jobs 3
-    python tools/retraining_study.py collect -o study --into src/evenli/resources/data
+    python tools/retraining_study.py collect -o study --into src/evenli/words/data
 
 With other pairs in the folder of SNLI the corpus is larger; ``collect --stem NAME`` keeps its tables apart.
 ``--draws 3`` makes every corpus three times, with other splits and other random controls; seed s trains on draw s
@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
+from evenli.core.io import find_columns, read_rows
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.io import find_columns, read_rows
 
 SEEDS = (1, 2, 3)
 LONGEST = 50
@@ -89,10 +89,10 @@ def corpus_folder(out: Path, name: str, draw: int) -> Path:
 def corpora(arguments: argparse.Namespace) -> None:
     """Pool the SNLI files, train the encoder whose importance scores them, score, and make all corpora."""
     from evenli.corpus.bias import BiasScorer
-    from evenli.corpus.direction import gender_direction
     from evenli.corpus.importance import MaxPooled
     from evenli.corpus.run import ReadSettings, score_corpus
     from evenli.encoders.bilstm import BiLSTMMax
+    from evenli.encoders.direction import gender_direction
 
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
@@ -128,9 +128,9 @@ def make_corpora(arguments: argparse.Namespace, scored: Path, wanted: list[tuple
 
 def make_corpus(arguments: argparse.Namespace, scored: Path, name: str, draw: int) -> None:
     """One corpus out of the scored pairs. Its name says how: a method, perhaps ``Random``, and a percentile."""
+    from evenli.corpus.mitigation.corpora import fairer_corpus
+    from evenli.corpus.mitigation.plan import CorpusSettings, Split
     from evenli.corpus.scored import CorpusScores
-    from evenli.mitigate.corpora import fairer_corpus
-    from evenli.mitigate.plan import CorpusSettings, Split
 
     split = Split() if arguments.limit is None else Split(dev=arguments.limit // 12, test=arguments.limit // 12)
     # Nothing scores above the hundredth percentile, whatever the scores: the corpus as it is, split anew.
@@ -219,11 +219,11 @@ def work(arguments: argparse.Namespace, tasks: Any, end: float) -> None:
 
 def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, seed: int) -> dict[str, Any]:
     """Train one encoder and measure it; its weights are not kept."""
-    from evenli.corpus.direction import gender_direction
     from evenli.encoders.bilstm import BiLSTMMax
-    from evenli.evaluate.seat import seat
-    from evenli.evaluate.senteval import SentEvalSettings, senteval
-    from evenli.mitigate.hard_debias import hard_debias, normalised
+    from evenli.encoders.direction import gender_direction
+    from evenli.encoders.hard_debias import hard_debias, normalised
+    from evenli.encoders.seat import seat
+    from evenli.encoders.senteval import SentEvalSettings, senteval
     from evenli.training.bilstm import nli_accuracy
     from evenli.training.data import read_examples
 

@@ -15,12 +15,12 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
-from evenli.drawing import save_chart
-from evenli.evaluate.differences import holm
-from evenli.evaluate.seat import AVERAGED
-from evenli.evaluate.senteval.data import TASKS
-from evenli.io import read_rows
-from evenli.resources import read_table
+from evenli.audit.differences import holm
+from evenli.core.drawing import save_chart
+from evenli.core.io import read_rows
+from evenli.encoders.seat import AVERAGED
+from evenli.encoders.senteval.data import TASKS
+from evenli.words import read_table
 from sbert_study import tables as sbert_tables
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -74,9 +74,9 @@ def main() -> None:
 
 def corpora(arguments: argparse.Namespace) -> None:
     """Score the training pairs of the tasks with the first base alone, make all corpora, and write what is asked."""
+    from evenli.corpus.mitigation.corpora import fairer_corpus
+    from evenli.corpus.mitigation.plan import CorpusSettings
     from evenli.corpus.scoring import score
-    from evenli.mitigate.corpora import fairer_corpus
-    from evenli.mitigate.plan import CorpusSettings
 
     out, scorer = arguments.out, f"hf:{next(iter(arguments.bases.values()))}"
     for folder in ("corpora", "asked", "work"):
@@ -109,14 +109,14 @@ def corpus_name(task: str, kind: str, draw: int) -> str:
 def training_rows(data: Path, task: str) -> Iterator[dict[str, Any]]:
     """The pairs to tune on: sentence1, sentence2, and a similarity from 0 to 1 or a label."""
     if task == "stsb":
-        from evenli.evaluate.senteval.data import read_task
+        from evenli.encoders.senteval.data import read_task
 
         whole = read_task("STSB", data / "senteval")
         for row in whole.splits["train"].tolist():
             value = float(whole.scores[row]) / 5  # type: ignore[index]
             yield {"sentence1": whole.texts[row], "sentence2": whole.others[row], "similarity": round(value, 4)}
         return
-    from evenli.io import read_rows
+    from evenli.core.io import read_rows
 
     (file,) = (data / "mnli").glob("mnli_train*")
     for row in read_rows(file):
@@ -127,8 +127,8 @@ def training_rows(data: Path, task: str) -> Iterator[dict[str, Any]]:
 
 def write_asked(data: Path, folder: Path) -> None:
     """What every tuned encoder is asked: the sentences of SEAT, and STS pairs with their human scores."""
-    from evenli.evaluate.seat import choose_tests, texts_of
-    from evenli.evaluate.senteval.data import read_task
+    from evenli.encoders.seat import choose_tests, texts_of
+    from evenli.encoders.senteval.data import read_task
 
     (folder / "seat.json").write_text(json.dumps(texts_of(choose_tests(list(SEAT)))), encoding="utf-8")
     for name in ("STSB", *STS):
@@ -254,7 +254,7 @@ def collect(arguments: argparse.Namespace) -> None:
 
 def read_asked(folder: Path) -> tuple[Any, list[str], dict[str, dict[str, Any]]]:
     """The tests of SEAT, their texts in the order of the answers, and the STS pairs with their scores."""
-    from evenli.evaluate.seat import choose_tests
+    from evenli.encoders.seat import choose_tests
 
     texts = json.loads((folder / "seat.json").read_text(encoding="utf-8"))
     asked = {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("STSB", *STS)}
@@ -263,8 +263,8 @@ def read_asked(folder: Path) -> tuple[Any, list[str], dict[str, dict[str, Any]]]
 
 def scores(tests: Any, texts: list[str], asked: dict[str, dict[str, Any]], answers: Any) -> dict[str, str]:
     """Effects of SEAT, their signed mean, and rank correlations with the human scores of STS in percent."""
-    from evenli.evaluate.seat import SeatSettings, seat_from_vectors
-    from evenli.evaluate.senteval.fitting import spearman
+    from evenli.encoders.seat import SeatSettings, seat_from_vectors
+    from evenli.encoders.senteval.fitting import spearman
 
     vectors = dict(zip(texts, answers["seat"].astype(np.float32), strict=True))
     # Only effects are used here: the fewest draws that are allowed do.
@@ -347,7 +347,7 @@ def p_values(kinds: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
     """For every kind whether its SEAT is that of Original, corrected for the number of kinds."""
     from scipy import stats
 
-    from evenli.evaluate.differences import holm
+    from evenli.audit.differences import holm
 
     deviation, freedom = spread(kinds, "SEAT")
     original, others = kinds["Original"], [kind for kind in kinds if kind != "Original"]

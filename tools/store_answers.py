@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import evenli
-from evenli.labels import LABELS
+from evenli.core.labels import LABELS
 
 FILE = Path(__file__).parents[1] / "tests" / "data" / "embedded_answers.json.gz"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from evenli.counterfactual.swapper import Change
+from evenli.words.swap.swapper import Change
 from swap_sample import WORD
 
 Edits = Sequence[Sequence[Change]] | None

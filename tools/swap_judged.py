@@ -25,7 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from evenli.counterfactual.swapper import Change, Lang, Swapper
+from evenli.words.swap.swapper import Change, Lang, Swapper
 from swap_sample import LABELS, cells, digest, lines
 
 FOLDER = LABELS.parent

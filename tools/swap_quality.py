@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import swap_judged
-from evenli.counterfactual.names import name_pairs
-from evenli.counterfactual.swapper import Change, Lang, Swapper
 from evenli.stats.intervals import wilson
+from evenli.words.swap.names import name_pairs
+from evenli.words.swap.swapper import Change, Lang, Swapper
 from swap_compare import Edits, named
 from swap_sample import LABELS, WORD, digest, texts
 

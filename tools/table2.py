@@ -41,8 +41,8 @@ PARTS = 2
 
 def prepare(out: Path, data: Path, bases: dict[str, Path]) -> None:
     """Write everything that travels."""
-    from evenli.meta import Design
-    from evenli.meta import prepare as prepare_sweep
+    from evenli.training.meta import Design
+    from evenli.training.meta import prepare as prepare_sweep
 
     for lang in RELEASES:
         for order in ORDERS:
@@ -95,8 +95,8 @@ def run(given: argparse.Namespace) -> None:
 
 def work_on(source: Path, work: Path, lang: str, device: str | None) -> None:
     """Train both sweeps of a language, one seed of both after the other: what there is can be scored early."""
-    from evenli.meta import MetaFolder, SweepSettings
-    from evenli.meta.training import train_sweep
+    from evenli.training.meta import MetaFolder, SweepSettings
+    from evenli.training.meta.training import train_sweep
 
     base = make_ready(source, work, lang, device)
     for count in range(1, len(SEEDS) + 1):
@@ -128,8 +128,8 @@ def make_ready(source: Path, work: Path, lang: str, device: str | None) -> Path:
 
 def table(source: Path) -> None:
     """Correlations with the bias rate, beside the published ones, as Markdown."""
-    from evenli.errors import RunError
-    from evenli.meta import MetaFolder, score_sweep
+    from evenli.core.errors import RunError
+    from evenli.training.meta import MetaFolder, score_sweep
 
     heads = ("sweep", "rates", "seeds", "learnt", "NLI-CoAL", "its rise", "FN score", "its rise", "published: both")
     print(f"| {' | '.join(heads)} |\n|" + " --- |" * len(heads))

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save, save_file
 
-from evenli.errors import EvenliError
+from evenli.core.errors import EvenliError
 from evenli.training.data import read_examples
 from evenli.training.nli import TrainSettings, evaluate, train
 from evenli.training.progress import Accuracy, accuracy
@@ -227,8 +227,8 @@ def pack(arguments: argparse.Namespace) -> None:
 
 def evaluate_onnx(folder: Path, file: str) -> Accuracy:
     """Accuracy of the packed model, as users run it."""
-    from evenli.models.base import ModelRequest
-    from evenli.models.onnx import OnnxModel
+    from evenli.audit.models.base import ModelRequest
+    from evenli.audit.models.onnx import OnnxModel
 
     model = OnnxModel(str(folder), ModelRequest("check"))
     examples = read_examples([file])

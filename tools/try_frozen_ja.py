@@ -20,8 +20,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from evenli.labels import LABELS
-from evenli.suites.checks import gold_pairs
+from evenli.audit.suites.checks import gold_pairs
+from evenli.core.labels import LABELS
 from evenli.training.data import read_examples
 
 

@@ -31,14 +31,14 @@ SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
 
 def prepare(arguments: argparse.Namespace) -> None:
     """Write the pairs that are trained on, the labels of every level, and the pairs that are asked."""
-    from evenli.meta.controlled import build_controlled
-    from evenli.meta.design import ControlledWords
-    from evenli.resources import load_axis
-    from evenli.resources.axes import NO_STEREOTYPE
-    from evenli.suites.base import Request
-    from evenli.suites.robust.build import choose_occupations, load
-    from evenli.suites.scenes import compose_templates
+    from evenli.audit.suites.base import Request
+    from evenli.audit.suites.robust.build import choose_occupations, load
+    from evenli.audit.suites.scenes import compose_templates
     from evenli.training.data import read_examples
+    from evenli.training.meta.controlled import build_controlled
+    from evenli.training.meta.design import ControlledWords
+    from evenli.words import load_axis
+    from evenli.words.axes import NO_STEREOTYPE
 
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def train(arguments: argparse.Namespace) -> None:
     """Fine-tune a model for every level and seed, and ask it; those that are there are kept."""
     import torch
 
-    from evenli.models.loading import pick_device
+    from evenli.audit.models.loading import pick_device
     from evenli.training.base import load_base
     from evenli.training.data import tokenise
     from evenli.training.loop import Trainer
@@ -138,8 +138,8 @@ def sample_of(folder: Path, file: Path) -> Any:
     """The answers of one model, ready to be measured."""
     import polars as pl
 
-    from evenli.labels import LABELS
-    from evenli.predictions import Predictions
+    from evenli.audit.predictions import Predictions
+    from evenli.core.labels import LABELS
     from evenli.stats.sample import Sample
 
     frame = pl.DataFrame(read(folder / "asked.jsonl.xz"), infer_schema_length=None)
@@ -149,7 +149,7 @@ def sample_of(folder: Path, file: Path) -> Any:
 
 def curve_of(sample: Any) -> dict[str, float]:
     """The cause *stereotype* of one model, by wording that it is competent in."""
-    from evenli.suites.robust.curve import curve, judged_rows
+    from evenli.audit.suites.robust.curve import curve, judged_rows
 
     return {row.key: row.estimate("stereotype").value for row in judged_rows(curve(sample))}
 
@@ -158,11 +158,11 @@ def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: s
     """The difference between two levels in one wording, with its interval: is the reversal more than chance?"""
     import polars as pl
 
-    from evenli.predictions import Predictions
+    from evenli.audit.predictions import Predictions
+    from evenli.audit.suites.robust.build import CONTROL, PERSON
     from evenli.stats.intervals import estimate_difference
     from evenli.stats.measure import get_measure
     from evenli.stats.sample import Sample
-    from evenli.suites.robust.build import CONTROL, PERSON
 
     here = pl.col("id").str.starts_with(f"{wording}; ") & ~pl.col("subset").is_in([CONTROL, PERSON])
     pair = [Sample(Predictions(samples[f"{level}+{seed}"].frame.filter(here))) for level in (first, second)]

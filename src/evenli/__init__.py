@@ -10,53 +10,53 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenli._network import silence
 from evenli._version import __version__
+from evenli.core.network import silence
 
 silence()  # before any dependency is imported
 
 if TYPE_CHECKING:
+    from evenli._mitigate import mitigate as mitigate
+    from evenli.audit.audit import Audit as Audit
+    from evenli.audit.audit import audit as audit
+    from evenli.audit.audit import load_run as load_run
+    from evenli.audit.compare import compare_runs as compare  # noqa: F401
+    from evenli.audit.gate import gate as gate
+    from evenli.audit.models import load_model as load_model
+    from evenli.audit.pairs import PairSet as PairSet
+    from evenli.audit.report.html import report as report
+    from evenli.audit.robustness import robustness as robustness
     from evenli.corpus.scoring import score as score
-    from evenli.encoders import load_encoder as load_encoder
-    from evenli.evaluate.audit import Audit as Audit
-    from evenli.evaluate.audit import audit as audit
-    from evenli.evaluate.audit import load_run as load_run
-    from evenli.evaluate.compare import compare_runs as compare  # noqa: F401
-    from evenli.evaluate.robustness import robustness as robustness
-    from evenli.evaluate.seat import seat as seat
-    from evenli.evaluate.senteval import senteval as senteval
-    from evenli.mitigate.api import mitigate as mitigate
-    from evenli.mitigate.api import swap as swap
-    from evenli.models import load_model as load_model
-    from evenli.pairs import PairSet as PairSet
-    from evenli.report.gate import gate as gate
-    from evenli.report.html import report as report
-    from evenli.training import train as train
+    from evenli.encoders.base import load_encoder as load_encoder
+    from evenli.encoders.seat import seat as seat
+    from evenli.encoders.senteval import senteval as senteval
+    from evenli.training.nli import train as train
+    from evenli.words.swap.swapper import swap as swap
 
 _PUBLIC = {
-    "Audit": "evaluate.audit:Audit",
-    "PairSet": "pairs:PairSet",
-    "audit": "evaluate.audit:audit",
-    "compare": "evaluate.compare:compare_runs",
-    "gate": "report.gate:gate",
-    "load_encoder": "encoders:load_encoder",
-    "load_model": "models:load_model",
-    "load_run": "evaluate.audit:load_run",
-    "mitigate": "mitigate.api:mitigate",
-    "report": "report.html:report",
-    "robustness": "evaluate.robustness:robustness",
+    "Audit": "audit.audit:Audit",
+    "PairSet": "audit.pairs:PairSet",
+    "audit": "audit.audit:audit",
+    "compare": "audit.compare:compare_runs",
+    "gate": "audit.gate:gate",
+    "load_encoder": "encoders.base:load_encoder",
+    "load_model": "audit.models:load_model",
+    "load_run": "audit.audit:load_run",
+    "mitigate": "_mitigate:mitigate",
+    "report": "audit.report.html:report",
+    "robustness": "audit.robustness:robustness",
     "score": "corpus.scoring:score",
-    "seat": "evaluate.seat:seat",
-    "senteval": "evaluate.senteval:senteval",
-    "swap": "mitigate.api:swap",
-    "train": "training:train",
+    "seat": "encoders.seat:seat",
+    "senteval": "encoders.senteval:senteval",
+    "swap": "words.swap.swapper:swap",
+    "train": "training.nli:train",
 }
 """Public names and where they live; each is imported when it is first used, so that ``import evenli`` stays fast."""
 _FORMER = {
-    "Predictions": "predictions:Predictions",
-    "build_coal": "suites.coal.build:build_coal",
-    "load_coal": "suites.coal.load:load_coal",
-    "predict": "evaluate.predict:predict",
+    "Predictions": "audit.predictions:Predictions",
+    "build_coal": "audit.suites.coal.build:build_coal",
+    "load_coal": "audit.suites.coal.load:load_coal",
+    "predict": "audit.predict:predict",
 }
 """Names that stood here once, and where they live."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from evenli.evaluate.audit import Audit
+    from evenli.audit.audit import Audit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

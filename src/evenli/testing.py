@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import InputError
-from evenli.evaluate.audit import Audit, audit, load_run
-from evenli.models import NLIModel
-from evenli.report.gate import gate
+from evenli.audit.audit import Audit, audit, load_run
+from evenli.audit.gate import gate
+from evenli.audit.models import NLIModel
+from evenli.core.errors import InputError
 
 
 def assert_even(

@@ -20,17 +20,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.errors import InputError
-from evenli.evaluate import leaderboard
-from evenli.evaluate.assess import competence
-from evenli.io import write_atomic
-from evenli.labels import LABELS
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
+from evenli.audit import leaderboard
+from evenli.audit.assess import competence
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.audit.results import Competence
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate
+from evenli.core.io import write_atomic
+from evenli.core.labels import LABELS
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
-from evenli.types import Competence, Estimate
 
 STEP = 1 / 16
 _MOST = 127

@@ -11,10 +11,11 @@ from msgspec import structs
 
 from boards.answers import Answers, score_answers, suite_of
 from boards.seeds import pool_seeds
+from evenli.audit.results import Competence
+from evenli.core.estimate import Estimate
 from evenli.evaluate.leaderboard import MAIN, BoardRow
-from evenli.resources import read_table
 from evenli.stats.measure import measures
-from evenli.types import Competence, Estimate
+from evenli.words import read_table
 
 Key = tuple[str, str, str]
 """Base, data, recipe."""

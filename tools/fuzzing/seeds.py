@@ -79,7 +79,7 @@ def command(*arguments: str | Path) -> None:
 def _pairs() -> Any:
     import polars as pl
 
-    from evenli.suites.coal.build import build_coal
+    from evenli.audit.suites.coal.build import build_coal
 
     pairs = build_coal("en")
     # A few occupations of each stereotype, and of each the same sentences for both groups: less gives no verdict.
@@ -121,7 +121,7 @@ def pairs(root: Path) -> None:
 @seed
 def release(root: Path) -> None:
     """An official release in miniature, as an archive and as a folder."""
-    from evenli.suites.coal.load import to_official_jsonl
+    from evenli.audit.suites.coal.load import to_official_jsonl
 
     files = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
     small = _pairs()
@@ -174,7 +174,7 @@ def predicted(root: Path) -> None:
 @seed
 def unfinished(root: Path) -> None:
     """A run that was interrupted: run.json and shards, no table."""
-    from evenli.evaluate.predict import RunFolder
+    from evenli.audit.predict import RunFolder
 
     shutil.copy(material(root, "pairs") / "pairs.jsonl", "pairs.jsonl")
     finish = RunFolder.finish
@@ -223,10 +223,10 @@ def vectors(root: Path) -> None:
     """Word vectors in every format."""
     import numpy as np
 
-    from evenli.corpus.direction import read_pairs
+    from evenli.encoders.direction import read_pairs
+    from evenli.encoders.hard_debias import save_vectors
     from evenli.encoders.vectors import WordVectors
-    from evenli.mitigate.hard_debias import save_vectors
-    from evenli.resources.words import split_words
+    from evenli.words.lists import split_words
 
     gendered = [word for pair in read_pairs("ten") for word in pair]
     texts = {word: None for text in SENTENCES for word in split_words(text)}
@@ -305,8 +305,8 @@ def mitigated(root: Path) -> None:
     """Hard-debiased vectors, and an encoder with an eraser behind it."""
     import numpy as np
 
-    from evenli.mitigate.gendered import gendered_set
-    from evenli.resources.words import split_words
+    from evenli.encoders.gendered import gendered_set
+    from evenli.words.lists import split_words
 
     words = material(root, "vectors") / "vectors.txt"
     command("mitigate", "hard-debias", words, "-o", "hard")
@@ -407,7 +407,7 @@ def meta(root: Path) -> None:
     """A sweep whose models are made up: three rates, one seed."""
     import numpy as np
 
-    from evenli.meta import Design, MetaFolder, prepare
+    from evenli.training.meta import Design, MetaFolder, prepare
 
     folder = MetaFolder("sweep")
     prepare(folder, Design(width=2, rates=(0.0, 0.5, 1.0)))

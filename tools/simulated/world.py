@@ -12,11 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
-from evenli.predictions import Predictions
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.coal.causes import Items, items
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
-from evenli.suites.base import load_suite
-from evenli.suites.coal.causes import Items, items
 from simulated.scenarios import SPREADS, Scenario
 
 Values = NDArray[np.float64]

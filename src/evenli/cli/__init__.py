@@ -7,73 +7,71 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NoReturn
 
 import typer
 
-from evenli._interrupt import leave
 from evenli._version import __version__
-from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train
-from evenli.cli._groups import FullHelp
-from evenli.cli._shared import SeedCommand, warn
+from evenli.cli import leaderboard, reproduce
 from evenli.cli._stream import drop_output, guard
-from evenli.errors import EvenliError
+from evenli.cli.mitigate import MitigateGroup
+from evenli.core.errors import EvenliError
+from evenli.core.interrupt import leave
+from evenli.core.options import FullHelp
+from evenli.core.rooms import Command, commands
+from evenli.core.terminal import warn
+
+GROUPS = {
+    "mitigate": ("Mitigate", "Mitigate bias in corpora, word vectors and encoders.", MitigateGroup),
+    "train": ("Train", "Train models.", FullHelp),
+    "build": ("Data and installation", "Build pair sets.", FullHelp),
+    "leaderboard": ("Compare and decide", "Keep a leaderboard of models.", FullHelp),
+    "axis": ("Data and installation", "Make and check a social axis of your own.", FullHelp),
+}
+"""Commands with commands of their own: where they are listed, their help, and their class."""
+SECTIONS = (
+    "Audit a model",
+    "Audit a sentence encoder",
+    "Compare and decide",
+    "Mitigate",
+    "Train",
+    "Data and installation",
+)
 
 
 class Root(FullHelp):
     """All commands, in sections."""
 
-    sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
-        "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
-        "Compare and decide": ("compare", "robustness", "gate", "leaderboard", "reproduce"),
-        "Mitigate": ("mitigate", "score", "direction"),
-        "Train": ("train", "export", "meta"),
-        "Data and installation": ("build", "axis", "data", "models", "doctor"),
-    }
+    sections: ClassVar[dict[str, list[str]]] = {title: [] for title in SECTIONS}
 
 
-app = typer.Typer(
-    name="evenli",
-    help="Assess and mitigate gender bias in language-inference models.",
-    cls=Root,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},  # those of commands follow
-)
-for command in (
-    *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.view, report.card, report.table),
-    *(encoders.seat, encoders.senteval, encoders.encoder_report),
-    *(audit.compare, audit.robustness, report.gate, about.reproduce),
-    *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),
-):
-    app.command(command.__name__.replace("_", "-"))(command)
+def assemble() -> typer.Typer:
+    """The command line that the rooms make up."""
+    root = typer.Typer(
+        name="evenli",
+        help="Assess and mitigate gender bias in language-inference models.",
+        cls=Root,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},  # those of commands follow
+    )
+    listed = [*commands(), Command(reproduce.reproduce, "Compare and decide")]
+    listed += [Command(run, "leaderboard") for run in (leaderboard.submit, leaderboard.page)]
+    groups: dict[str, typer.Typer] = {}
+    for name, (section, text, cls) in GROUPS.items():
+        if any(command.section == name for command in listed):
+            groups[name] = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, cls=cls)
+            root.add_typer(groups[name], name=name)
+            Root.sections[section].append(name)
+    for command in listed:
+        groups.get(command.section, root).command(command.spelled)(command.run)
+        if command.section not in groups:
+            Root.sections.setdefault(command.section, []).append(command.spelled)
+    return root
 
 
-def _group(name: str, text: str, *commands: Callable[..., None], cls: type[FullHelp] = FullHelp) -> typer.Typer:
-    group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, cls=cls)
-    for command in commands:
-        group.command(command.__name__.replace("_", "-"))(command)
-    app.add_typer(group, name=name)
-    return group
-
-
-_build = _group("build", "Build pair sets.", build.coal, build.probe, build.dev2020, build.controlled)
-_build.command("dev", hidden=True)(build.dev2020)
-_group("axis", "Make and check a social axis of your own.", axis.new, axis.check)
-_group("leaderboard", "Keep a leaderboard of models.", leaderboard.submit, leaderboard.page)
-_mitigate = _group(
-    "mitigate",
-    "Mitigate bias in corpora, word vectors and encoders.",
-    *(mitigate.swap, mitigate.subtract, mitigate.augment, mitigate.hard_debias),
-    cls=mitigate.MitigateGroup,
-)
-_mitigate.command("hard", hidden=True)(mitigate.hard_debias)
-_train = _group("train", "Train models.")  # where a command has another name than its function
-_train.command("nli", cls=SeedCommand)(train.train_nli)
-_train.command("encoder")(train.train_encoder)
+app = assemble()
 
 
 @app.callback(invoke_without_command=True)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from evenli.format import TURNING
+from evenli.core.format import TURNING
 
 # Colours are ours; every other control character, line ends and tabs aside, is spelled as in JSON.
 _CONTROL = re.compile(rf"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option, output
-from evenli.format import interval, number
+from evenli.core import commands as shared
+from evenli.core import terminal
+from evenli.core.commands import argument, option, output
+from evenli.core.format import interval, number
 
 
 def submit(
@@ -28,15 +29,15 @@ def submit(
 
     row = submit_run(run, board, name=name, data=data, recipe=recipe, parameters=parameters)
     if as_json:
-        shared.print_json(row.to_dict())
+        terminal.print_json(row.to_dict())
         return
     asked, one = next((name, one) for name, one in row.measures.items() if name.endswith(".coal"))
     ends = interval(one.low, one.high, 3)
-    shared.say(f"{board}: {row.name}, NLI-CoAL {number(one.value, 3)} {ends}")
+    terminal.say(f"{board}: {row.name}, NLI-CoAL {number(one.value, 3)} {ends}")
     if row.problem:
-        shared.say(f"without rank: {row.problem}")
+        terminal.say(f"without rank: {row.problem}")
     elif asked != MAIN:
-        shared.say("without rank: it was asked the built-in pairs, and boards are ordered by the official ones")
+        terminal.say("without rank: it was asked the built-in pairs, and boards are ordered by the official ones")
 
 
 def page(
@@ -53,4 +54,4 @@ def page(
     written = publish_board(board, out)
     content = {"page": str(written.page), "rows": written.rows, "files": list(map(str, written.files))}
     names = ", ".join(file.name for file in written.files)
-    shared.answer(as_json, content, f"{written.page}: {written.rows} rows; {names} beside it")
+    terminal.answer(as_json, content, f"{written.page}: {written.rows} rows; {names} beside it")

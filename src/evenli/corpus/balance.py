@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from evenli.record import Record
+from evenli.core.record import Record
 
 SHIFT = 2.0
 """Points by which a share may move without a warning."""

@@ -30,14 +30,14 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.corpus.direction import GenderDirection, bias_of
+from evenli.core.errors import InputError
+from evenli.core.io import hash_text
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
+from evenli.encoders.direction import GenderDirection, bias_of
 from evenli.encoders.vectors import WordVectors
-from evenli.errors import InputError
-from evenli.io import hash_text
-from evenli.resources import read_lines
-from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words
+from evenli.words import read_lines
+from evenli.words.lists import GenderWords, is_word, sentence_starts, split_words
 
 Centre = Literal["none", "mean", "function-words", "length"]
 PUBLISHED: Centre = "none"

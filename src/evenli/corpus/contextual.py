@@ -15,16 +15,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from evenli.core.io import hash_text
+from evenli.core.record import Record
 from evenli.corpus.bias import Note, SentenceBias, WordBias, exempt
-from evenli.corpus.direction import GenderDirection, Pairs, agreement, direction_from_sentences, read_pairs
 from evenli.corpus.importance import FloatArray
 from evenli.corpus.transformer import Pieces, TransformerArgmax
 from evenli.encoders.base import Embeddings, encode_checked
-from evenli.io import hash_text
-from evenli.record import Record
+from evenli.encoders.direction import GenderDirection, Pairs, agreement, direction_from_sentences, read_pairs
 from evenli.renamed import FormerDict
-from evenli.resources import read_table
-from evenli.resources.words import GenderWords, is_word, sentence_starts
+from evenli.words import read_table
+from evenli.words.lists import GenderWords, is_word, sentence_starts
 
 _VERSION = 2  # raised whenever the same input would score otherwise
 _BATCH = 1024

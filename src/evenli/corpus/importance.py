@@ -19,11 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.binary import read_parquet
+from evenli.core.binary import read_parquet
+from evenli.core.errors import InputError
+from evenli.core.io import hash_text
 from evenli.encoders.base import Pooled
-from evenli.errors import InputError
-from evenli.io import hash_text
-from evenli.resources.words import split_words
+from evenli.words.lists import split_words
 
 FloatArray = NDArray[np.float64]
 _FORMAT = "evenli word counts 1"

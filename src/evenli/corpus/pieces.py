@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.resources.words import cut, sentence_starts, starts_next
+from evenli.words.lists import cut, sentence_starts, starts_next
 
 Bias = Callable[[str, bool], float | None]
 """Bias of a token that begins a sentence (True) or stands within one; None for a token to leave out."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from evenli._extras import need
+from evenli.core.errors import EvenliError, InputError, RunError
+from evenli.core.extras import need
 from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Worker, parquet
 from evenli.corpus.scored import CorpusScores
-from evenli.errors import EvenliError, InputError, RunError
 
 _EACH = 2
 """Shards with an actor at a time, so that it need not wait for the next to be read."""

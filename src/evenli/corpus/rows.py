@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evenli.core.errors import PairError
+from evenli.core.io import COLUMNS
+from evenli.core.parse import parse_json_object
 from evenli.corpus.source import Record
-from evenli.errors import PairError
-from evenli.io import COLUMNS
-from evenli.parse import parse_json_object
 
 _NO_GOLD = {"-", "-1"}
 _LABEL = 40  # characters of a gold label that are kept for counting
@@ -54,7 +54,7 @@ class KeptRows:
         frame.write_parquet(self._files[-1], compression="lz4", statistics=False)
 
     def __iter__(self) -> Iterator[Rows]:
-        from evenli.binary import read_parquet
+        from evenli.core.binary import read_parquet
 
         for file in self._files:
             frame = read_parquet(file)

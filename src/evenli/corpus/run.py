@@ -20,7 +20,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.binary import read_parquet
+from evenli.core.binary import read_parquet
+from evenli.core.errors import InputError, RunError
+from evenli.core.io import hash_files
 from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_rows
 from evenli.corpus.scored import COUNTS, FLAGS, SCORER_SETTINGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
@@ -32,8 +34,6 @@ from evenli.corpus.source import (
     read_records,
     source_files,
 )
-from evenli.errors import InputError, RunError
-from evenli.io import hash_files
 
 SHARD_ROWS = 50_000
 _SHARD_BYTES = 64 << 20

@@ -22,12 +22,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli._temporary import is_temporary
-from evenli.binary import read_parquet
-from evenli.errors import InputError, RunError
-from evenli.io import hash_files, read_text, split_lines
-from evenli.parse import parse_json_object
-from evenli.store import RunDir
+from evenli.core.binary import read_parquet
+from evenli.core.errors import InputError, RunError
+from evenli.core.io import hash_files, read_text, split_lines
+from evenli.core.parse import parse_json_object
+from evenli.core.store import RunDir
+from evenli.core.temporary import is_temporary
 
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")

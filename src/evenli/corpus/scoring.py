@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
-from evenli._callable import settings_of
+from evenli.core.callable import settings_of
+from evenli.core.errors import EvenliError, InputError
+from evenli.core.io import read_rows, read_text
+from evenli.core.record import Record
+from evenli.core.store import scratch
 from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import DEFAULT, PUBLISHED, BiasScorer, Centre, SentenceBias, check_centre
-from evenli.corpus.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
@@ -20,13 +23,10 @@ from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, S
 from evenli.corpus.segment import LANGUAGES, SegmentedScorer, Segmenter, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
+from evenli.encoders.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.errors import EvenliError, InputError
-from evenli.io import read_rows, read_text
-from evenli.record import Record
 from evenli.renamed import FormerDict
-from evenli.resources.words import GenderWords
-from evenli.store import scratch
+from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
     from evenli.corpus.contextual import ContextualScorer

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from evenli.core.io import hash_text
 from evenli.corpus.bias import BiasScorer, SentenceBias
-from evenli.corpus.direction import read_pairs
 from evenli.corpus.importance import FloatArray
-from evenli.io import hash_text
-from evenli.resources import read_table
-from evenli.resources.words import GenderWords, split_words
+from evenli.encoders.direction import read_pairs
+from evenli.words import read_table
+from evenli.words.lists import GenderWords, split_words
 
 LANGUAGES = ("en", "ja", "zh")
 _LONGEST = 12  # characters of a word

@@ -20,11 +20,11 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from evenli._extras import need
-from evenli.binary import iter_parquet
-from evenli.errors import EvenliError, InputError, MissingExtraError, PairError
-from evenli.io import PACKED, file_kind, find_columns, hash_files, hash_text, iter_blocks
-from evenli.parse import parse_json_object, parse_table
+from evenli.core.binary import iter_parquet
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, PairError
+from evenli.core.extras import need
+from evenli.core.io import PACKED, file_kind, find_columns, hash_files, hash_text, iter_blocks
+from evenli.core.parse import parse_json_object, parse_table
 
 _PARQUET_ROWS = 50_000
 _FULL_HASH_BYTES = 4 << 30

@@ -19,16 +19,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._extras import need
+from evenli.audit.models.callables import foreign_code
+from evenli.audit.models.loading import checkpoint_files, longest_input
+from evenli.core.errors import InputError, ModelError
+from evenli.core.extras import need
+from evenli.core.io import hash_files
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Embeddings, Pooled
 from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
-from evenli.errors import InputError, ModelError
-from evenli.io import hash_files
-from evenli.models.callables import foreign_code
-from evenli.models.loading import checkpoint_files, longest_input
-from evenli.resources.words import split_words
+from evenli.words.lists import split_words
 
 Pooling = Literal["max", "attention", "gradients"]
 STEPS = 50

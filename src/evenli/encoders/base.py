@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.binary import read_array
-from evenli.errors import InputError, ModelError
-from evenli.io import hash_files, hash_text, write_atomic
-from evenli.models.callables import fingerprint_of, foreign_code
-from evenli.registry import ENCODERS
+from evenli.audit.models.callables import fingerprint_of, foreign_code
+from evenli.core.binary import read_array
+from evenli.core.errors import InputError, ModelError
+from evenli.core.io import hash_files, hash_text, write_atomic
+from evenli.core.registry import ENCODERS
 
 Embeddings = NDArray[np.float32]
 POOLINGS = ("mean", "cls", "max")

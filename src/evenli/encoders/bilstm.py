@@ -23,14 +23,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
-from evenli.binary import read_tensors
+from evenli.audit.models.loading import check_folder, pick_device
+from evenli.core.binary import read_tensors
+from evenli.core.errors import InputError, ModelError
+from evenli.core.io import json_text, read_json
+from evenli.core.store import RunDir, is_stamped, stamp
 from evenli.encoders.base import EncoderRequest, Pooled, parts_of
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
-from evenli.errors import InputError, ModelError
-from evenli.io import json_text, read_json
-from evenli.models.loading import check_folder, pick_device
-from evenli.store import RunDir, is_stamped, stamp
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import InputError, ModelError
-from evenli.io import read_text
-from evenli.models.loading import read_fields
-from evenli.parse import check_regular, parse_json
+from evenli.audit.models.loading import read_fields
+from evenli.core.errors import InputError, ModelError
+from evenli.core.io import read_text
+from evenli.core.parse import check_regular, parse_json
 
 MODULES = "modules.json"
 _MODES = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from evenli._extras import need
+from evenli.audit.models import loading
+from evenli.core.errors import InputError, ModelError
+from evenli.core.extras import need
+from evenli.core.io import hash_files, hash_text, read_text
+from evenli.core.parse import check_regular, parse_json
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
 from evenli.encoders.configured import MODULES, Configured, read_modules
-from evenli.errors import InputError, ModelError
-from evenli.io import hash_files, hash_text, read_text
-from evenli.models import loading
-from evenli.parse import check_regular, parse_json
 
 _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}

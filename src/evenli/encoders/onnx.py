@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._extras import need
+from evenli.audit.models.base import OutOfMemory, Tokens
+from evenli.audit.models.loading import longest_input, position_limit
+from evenli.audit.models.onnx import OnnxGraph, limits_beside, open_tokenizer
+from evenli.core.errors import InputError, ModelError
+from evenli.core.extras import need
+from evenli.core.io import hash_files, hash_text
 from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError, check_pooling
 from evenli.encoders.configured import Configured
-from evenli.errors import InputError, ModelError
-from evenli.io import hash_files, hash_text
-from evenli.models.base import OutOfMemory, Tokens
-from evenli.models.loading import longest_input, position_limit
-from evenli.models.onnx import OnnxGraph, limits_beside, open_tokenizer
 
 _POOLED = "sentence_embedding"
 _HIDDEN = "last_hidden_state"

@@ -18,11 +18,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.binary import decoding, read_array, read_arrays
-from evenli.errors import InputError
-from evenli.io import BROKEN as BROKEN_STREAM
-from evenli.io import open_binary
-from evenli.parse import LINE_BYTES
+from evenli.core.binary import decoding, read_array, read_arrays
+from evenli.core.errors import InputError
+from evenli.core.io import BROKEN as BROKEN_STREAM
+from evenli.core.io import open_binary
+from evenli.core.parse import LINE_BYTES
 
 BROKEN = (*BROKEN_STREAM, zipfile.BadZipFile)  # what reading a damaged file raises, however it is packed
 Block = tuple[Sequence[bytes | str], NDArray[np.float32]]  # some words and their rows

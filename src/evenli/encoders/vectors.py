@@ -15,13 +15,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.binary import read_array
+from evenli.core.binary import read_array
+from evenli.core.errors import InputError, RunError
+from evenli.core.io import hash_files, hash_text, read_json
+from evenli.core.store import UNREADABLE, RunDir, replacing
 from evenli.encoders.base import Embeddings, EncoderRequest
 from evenli.encoders.vector_formats import BROKEN, Block, blocks, words_beside
-from evenli.errors import InputError, RunError
-from evenli.io import hash_files, hash_text, read_json
-from evenli.resources.words import split_words
-from evenli.store import UNREADABLE, RunDir, replacing
+from evenli.words.lists import split_words
 
 CACHE = ".evenli-vectors"  # name of the cache folder beside a vector file
 _LAYOUT = 2  # of a cache entry; raise it when what is stored changes

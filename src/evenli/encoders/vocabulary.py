@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.encoders.vectors import WordVectors
-from evenli.resources.words import split_words
+from evenli.words.lists import split_words
 
 MARKERS = ("<s>", "</s>")
 

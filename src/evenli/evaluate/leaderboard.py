@@ -13,13 +13,14 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from evenli.binary import write_csv
-from evenli.errors import InputError, RunError
-from evenli.evaluate.audit import load_run, verify_run
-from evenli.io import hash_files, hash_text, read_json, to_plain, write_atomic, write_json
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal.load import load_coal
-from evenli.types import Estimate, Number, Numbers, Record
+from evenli.audit.audit import load_run, verify_run
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.coal.load import load_coal
+from evenli.core.binary import write_csv
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Estimate
+from evenli.core.io import hash_files, hash_text, read_json, to_plain, write_atomic, write_json
+from evenli.core.record import Number, Numbers, Record
 
 KIND = "leaderboard"
 SCHEMA = 1

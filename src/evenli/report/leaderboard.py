@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evenli.core.estimate import Estimate
+from evenli.core.format import interval, number
+from evenli.core.page import fill, write_page
 from evenli.evaluate.leaderboard import MAIN, Board, BoardRow, rank_groups, read_board, write_board
-from evenli.format import interval, number
-from evenli.page import fill
-from evenli.report.pages import write_page
-from evenli.types import Estimate
 
 COLUMNS = {
     MAIN: "NLI-CoAL",
@@ -57,7 +56,7 @@ def leaderboard_page(board: Board) -> str:
     page = fill(
         "leaderboard",
         "Leaderboard",
-        "evenli.report",
+        "evenli.audit.report",
         lead=_lead(board.rows, groups),
         lines=lines,
         heads=list(COLUMNS.values()),

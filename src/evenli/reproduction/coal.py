@@ -11,18 +11,18 @@ import numpy as np
 import polars as pl
 from scipy.stats import pearsonr
 
-from evenli.evaluate.predict import predict
-from evenli.io import archive_texts
-from evenli.models import fake_model
-from evenli.pairs import PairSet
+from evenli.audit.models import fake_model
+from evenli.audit.pairs import PairSet
+from evenli.audit.predict import predict
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.load import read_release, recover_lists, to_official_jsonl
+from evenli.audit.suites.dev2020 import load_dev_lists
+from evenli.core.io import archive_texts
 from evenli.reproduction.ledger import SUBSETS, Published, Row, chapter, public_file, sample_of_shares
-from evenli.resources import load_axis, read_table
-from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
-from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.load import read_release, recover_lists, to_official_jsonl
-from evenli.suites.dev2020 import load_dev_lists
+from evenli.words import load_axis, read_table
+from evenli.words.axes import NO_STEREOTYPE
 
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}
 _RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

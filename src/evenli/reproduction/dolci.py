@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from evenli.corpus.bias import BiasScorer, SentenceBias
-from evenli.corpus.direction import gender_direction
 from evenli.corpus.importance import Counted
+from evenli.encoders.direction import gender_direction
 from evenli.encoders.vectors import WordVectors
 from evenli.reproduction.ledger import Published, Row, chapter
-from evenli.resources import read_table
+from evenli.words import read_table
 
 _PAPER = "Dolci et al. 2023"
 _SENTENCE = "She likes the new pink dress"

@@ -16,10 +16,10 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from evenli.labels import ENTAILMENT, LABELS
-from evenli.pairs import PAIR_COLUMNS
-from evenli.predictions import Predictions
-from evenli.record import Record
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.core.record import Record
 from evenli.stats.sample import Sample
 
 Value = float | int | str | None

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.seat import average_effect, read_test, seat_tests
-from evenli.evaluate.seat.association import SeatSettings, association_test
+from evenli.encoders.seat import average_effect, read_test, seat_tests
+from evenli.encoders.seat.association import SeatSettings, association_test
 from evenli.reproduction.ledger import Published, Row, chapter, public_file
-from evenli.resources import read_table
+from evenli.words import read_table
 
 _PAPER = "Dolci et al. 2023"
 _TABLES = Published(f"{_PAPER}, Tables 6, 7 and 11", 0.001, "from the printed effects", "arithmetic")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import polars as pl
 
-from evenli.io import read_rows
-from evenli.mitigate.augment import SwapSettings, swap_augment
+from evenli.audit.suites.probe.build import read_probe
+from evenli.core.io import read_rows
+from evenli.corpus.mitigation.augment import SwapSettings, swap_augment
 from evenli.reproduction.ledger import Published, Row, chapter, public_file, sample_of_split
-from evenli.resources import read_table
 from evenli.stats.measure import get_measure
-from evenli.suites.probe.build import read_probe
+from evenli.words import read_table
 
 _PAPER = "Sharma et al. 2021"
 _MALE, _FEMALE = 21, 18

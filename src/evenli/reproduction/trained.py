@@ -9,12 +9,12 @@ from typing import cast
 
 import numpy as np
 
-from evenli.evaluate.seat import average_effect
-from evenli.evaluate.senteval.data import TASKS
+from evenli.encoders.seat import average_effect
+from evenli.encoders.senteval.data import TASKS
 from evenli.reproduction.ledger import Published, Row, Value, chapter, sample_of_shares
-from evenli.resources import read_table
 from evenli.stats.measure import get_measure
-from evenli.stats.sweep import NO_CORRELATION, Statistic, correlations
+from evenli.training.meta.sweep import NO_CORRELATION, Statistic, correlations
+from evenli.words import read_table
 
 _BASE = "other base model (a small one), regenerated training templates"
 _LARGE_SWEEP = "another base of 12 layers, regenerated training templates"

@@ -11,13 +11,12 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtridf, stdtrit
 
+from evenli.core.estimate import Estimate, Scoring
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
 from evenli.stats.sample import Sample, Values
 from evenli.stats.tracing import Part, Parts, parts_of_means
 from evenli.stats.variance import Scores, Z, centred, design_effect, jackknife_scores, spread, unseen
-from evenli.types import Estimate as Estimate
-from evenli.types import Scoring as Scoring
 
 Key = TypeVar("Key", bound=Hashable)
 POWER_FACTOR = 1.959964 + 0.841621

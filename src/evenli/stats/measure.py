@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import InputError
-from evenli.predictions import Predictions
-from evenli.registry import DEFAULT_SUITE, MEASURES, SUITES
-from evenli.stats.sample import Sample, Values
-from evenli.types import Estimate, MeasureResult
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate, MeasureResult
+from evenli.core.registry import DEFAULT_SUITE, MEASURES, SUITES
+from evenli.stats.sample import Sample, Table, Values
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Rows = Callable[[Sample], NDArray[np.bool_]]
@@ -133,7 +132,7 @@ class _Scalar:
         if not rows.size:
             return math.nan
         try:
-            return float(self.function(Sample(Predictions(sample.frame[rows]))))
+            return float(self.function(Sample(Table(sample.frame[rows]))))
         except (TypeError, ValueError) as error:
             raise InputError(f"the measure '{self.name}' gives no number: {error}") from error
 

@@ -7,7 +7,7 @@ number; give it a matrix of weights and the same code returns one number per wei
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.errors import InputError
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.predictions import Predictions
+from evenli.core.errors import InputError
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 
 Values = NDArray[np.float64]
 Weights = NDArray[np.float32]
@@ -25,6 +24,19 @@ Codes = NDArray[np.int64]
 Found = TypeVar("Found")
 _EXACT, _ROUNDED = 1e-9, 1e-5
 """How far above a threshold a mean is still rounding: of float64 sums, and of the float32 sums of weightings."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with logits, plus the header of the run that made them."""
+
+    frame: pl.DataFrame
+    header: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """[n, 3] in LABELS order."""
+        return self.frame.select(LABELS).to_numpy().astype(np.float64)
 
 
 class Sample:
@@ -36,7 +48,7 @@ class Sample:
         published: Our own measures keep what only published ones count: words that state a group themselves.
     """
 
-    def __init__(self, predictions: Predictions, weights: Weights | None = None, *, published: bool = False) -> None:
+    def __init__(self, predictions: Table, weights: Weights | None = None, *, published: bool = False) -> None:
         self.frame, self.header, self.published = predictions.frame, predictions.header, published
         if self.frame.height == 0:
             raise InputError("no predictions to measure")
@@ -199,7 +211,7 @@ class Sample:
     def _pairing(self) -> tuple[tuple[str, str], NDArray[np.int64], Sample]:
         # Without weights, so that all weightings share what is computed in the rows.
         groups, rows = _pair_rows(self.frame)
-        return groups, rows, Sample(Predictions(self.frame[rows[0]]))
+        return groups, rows, Sample(Table(self.frame[rows[0]]))
 
     @cached_property
     def _word_pairs(self) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]] | None:

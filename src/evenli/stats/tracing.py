@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import InputError
+from evenli.core.errors import InputError
 from evenli.stats.sample import Design, Paired, Sample, Values
 from evenli.stats.variance import Function, Scores, spread, summed
 

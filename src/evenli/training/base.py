@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from evenli.errors import LabelError, ModelError
-from evenli.labels import LABELS, label_columns
-from evenli.models.loading import find_checkpoint, load_network, load_part, one_line, quiet_transformers
+from evenli.audit.models.loading import find_checkpoint, load_network, load_part, one_line, quiet_transformers
+from evenli.core.errors import LabelError, ModelError
+from evenli.core.labels import LABELS, label_columns
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from evenli.binary import read_tensors
+from evenli.audit.models.loading import pick_device
+from evenli.core.binary import read_tensors
+from evenli.core.errors import InputError, ModelError
+from evenli.core.format import number
+from evenli.core.labels import LABELS
+from evenli.core.record import Number, Record
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.errors import InputError, ModelError
-from evenli.format import number
-from evenli.labels import LABELS
-from evenli.models.loading import pick_device
-from evenli.record import Number, Record
 from evenli.training.bilstm_trainer import features, make_head, part
 from evenli.training.data import Examples, find_repeats, read_examples, split_files
 from evenli.training.fast.bilstm import make_trainer

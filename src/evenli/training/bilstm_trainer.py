@@ -20,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
+from evenli.core.errors import ModelError
+from evenli.core.labels import LABELS
 from evenli.encoders.bilstm import arithmetic, check_dtype, make_lstm, pool, run_lstm
 from evenli.encoders.vectors import WordVectors
 from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
-from evenli.errors import ModelError
-from evenli.labels import LABELS
 from evenli.training.data import Examples
 from evenli.training.progress import Progress, Report
 from evenli.training.recipe import EncoderRecipe

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import InputError, PairError
-from evenli.io import find_columns, hash_files, iter_rows
-from evenli.labels import LABELS, canonical_label
-from evenli.models import base as models
+from evenli.audit.models import base as models
+from evenli.core.errors import InputError, PairError
+from evenli.core.io import find_columns, hash_files, iter_rows
+from evenli.core.labels import LABELS, canonical_label
 
 STYLES = {
     "snli": ("sentence1", "sentence2", "gold_label", "pairID"),

@@ -15,13 +15,13 @@ import torch
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from evenli._extras import need
-from evenli.errors import InputError, ModelError
-from evenli.io import json_text, write_together
-from evenli.labels import label_columns
-from evenli.models import loading
-from evenli.record import Number, Record
-from evenli.store import RunDir
+from evenli.audit.models import loading
+from evenli.core.errors import InputError, ModelError
+from evenli.core.extras import need
+from evenli.core.io import json_text, write_together
+from evenli.core.labels import label_columns
+from evenli.core.record import Number, Record
+from evenli.core.store import RunDir
 
 _OPSET = 20  # the first opset with Gelu as one node; ONNX Runtime knows it since 1.17
 _IR_VERSION = 10
@@ -97,8 +97,8 @@ def export_checked(
         lang: Language of the pairs.
     """
     # Here, because a machine that only trains has no polars.
-    from evenli.suites.checks import gold_pairs
-    from evenli.suites.files import read_pairs
+    from evenli.audit.suites.checks import gold_pairs
+    from evenli.audit.suites.files import read_pairs
 
     pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
     columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
@@ -107,9 +107,9 @@ def export_checked(
 
 def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
-    from evenli.models import ModelOptions, ModelRequest
-    from evenli.models.hf import HFModel
-    from evenli.models.onnx import OnnxModel
+    from evenli.audit.models import ModelOptions, ModelRequest
+    from evenli.audit.models.hf import HFModel
+    from evenli.audit.models.onnx import OnnxModel
 
     request = ModelRequest("check", options=ModelOptions(device="cpu", dtype="float32"))
     parts = np.split(np.arange(len(pairs)), range(32, len(pairs), 32))

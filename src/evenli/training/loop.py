@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evenli.errors import ModelError
-from evenli.models.loading import position_limit
+from evenli.audit.models.loading import position_limit
+from evenli.core.errors import ModelError
 from evenli.training.data import NOBODY, FlatTokens, Plan, padded_lengths, plan_epoch
 from evenli.training.fast.stepper import Stepper, World, score
 from evenli.training.progress import Report, clock

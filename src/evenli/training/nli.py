@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import torch
 
 from evenli._version import __version__
-from evenli.errors import ModelError
-from evenli.format import prose, yaml_text
-from evenli.models.loading import longest_input, pick_device
-from evenli.record import Record
+from evenli.audit.models.loading import longest_input, pick_device
+from evenli.core.errors import ModelError
+from evenli.core.format import prose, yaml_text
+from evenli.core.record import Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward

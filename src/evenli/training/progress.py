@@ -19,15 +19,15 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._extras import need
-from evenli.binary import read_tensors
-from evenli.errors import InputError, RunError
-from evenli.format import drawn_on, number, percent, printable
-from evenli.io import read_json, read_text, split_lines, write_atomic
-from evenli.parse import parse_json_object
-from evenli.record import Number, Record, RecordError
+from evenli.core.binary import read_tensors
+from evenli.core.errors import InputError, RunError
+from evenli.core.extras import need
+from evenli.core.format import drawn_on, number, percent, printable
+from evenli.core.io import read_json, read_text, split_lines, write_atomic
+from evenli.core.parse import parse_json_object
+from evenli.core.record import Number, Record, RecordError
+from evenli.core.store import RunDir
 from evenli.stats.proportion import wilson
-from evenli.store import RunDir
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 _OF_SAFETENSORS = ".tmp??????"

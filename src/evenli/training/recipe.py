@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from evenli.errors import InputError
+from evenli.core.errors import InputError
 
 Rule = tuple[Callable[[Any], bool], str]  # whether a value can train, and which would
 

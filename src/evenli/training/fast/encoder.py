@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli.models.loading import first_position
+from evenli.audit.models.loading import first_position
 from evenli.training.fast.flat import FlatParameters, compile_static
 
 FUSED = {"bert", "camembert", "electra", "mpnet", "roberta", "xlm-roberta"}

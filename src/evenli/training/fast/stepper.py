@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli._extras import need
+from evenli.core.extras import need
 from evenli.training.data import NOBODY, FlatTokens, Plan
 from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
 from evenli.training.fast.flat import AdamW, FlatParameters, compile_static

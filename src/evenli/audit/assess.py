@@ -1,0 +1,235 @@
+"""From a prediction table to results: every measure, its interval, competence and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from scipy.stats import binomtest
+
+from evenli.audit.pairs import PAIR_COLUMNS, PairSet
+from evenli.audit.predictions import ABSTAINED, MASS, Predictions
+from evenli.audit.prompting import prompting_measures
+from evenli.audit.results import (
+    AuditResult,
+    Competence,
+    DataCard,
+    ModelCard,
+    Repeat,
+    SuiteResult,
+    Timings,
+    TopLabel,
+    Verdict,
+)
+from evenli.audit.suites.base import Request, assess_suite, get_suite, measure_results, refuse
+from evenli.audit.suites.checks import COMPETENT, is_known
+from evenli.core.errors import InputError, LabelOrderError, RunError
+from evenli.core.estimate import Estimate, Scoring
+from evenli.core.format import percent
+from evenli.core.labels import LABELS, canonical_label
+from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.stats.intervals import wilson
+from evenli.stats.measure import Measure, as_measure, is_registered
+from evenli.stats.sample import Sample
+from evenli.words.axes import shipped_names
+
+OwnMeasure = Measure | Callable[[Sample], Any]
+
+
+def assess(
+    predictions: Predictions, scoring: Scoring | None = None, measures: Sequence[OwnMeasure] = ()
+) -> AuditResult:
+    """Compute the results of a stored table: every suite that it holds, and ``measures`` of your own on the first."""
+    scoring = scoring or Scoring()
+    held = set(predictions.frame["suite"].unique())
+    names = [name for name in SUITES if name in held]
+    if not names:
+        raise InputError(f"the table holds no rows of an audit (suite {', '.join(SUITES)})")
+    checks = predictions.suite("check")
+    gate = competence(checks) if checks.frame.height else None
+    header = predictions.header
+    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
+    results: dict[str, SuiteResult] = {}
+    for name in names:
+        asked = predictions.suite(name)
+        sample = Sample(_answered(asked, name), published=scoring.published)
+        card = next((one for one in cards if one.suite == name), None)
+        problem = (gate.problem if gate else "") or _silence(asked)
+        results[name] = assess_suite(get_suite(name), sample, scoring, card, problem)
+    verdict = _verdict(predictions, results, gate)
+    results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
+    result = AuditResult(
+        model=ModelCard.from_dict(header.get("model", {})),
+        data=cards,
+        timings=Timings.from_dict(header.get("timings", {})),
+        repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
+        lang=next((card.lang for card in cards if card.suite == names[0]), None),
+        scoring=scoring,
+        verdict=verdict,
+        competence=gate,
+        suites=results,
+        prompting={
+            name: prompting_measures(predictions.suite(name), scoring)
+            for name in names
+            if {ABSTAINED, MASS} <= set(predictions.frame.columns)
+        },
+    )
+    # As it is stored: an audit that was just made and one that is read again hold the same numbers.
+    return AuditResult.from_dict(result.to_dict())
+
+
+def check_stored(predictions: Predictions, file: Path) -> None:
+    """Apply the rules of an audit to pairs that were asked before: an older evenli may have let them pass."""
+    settings = predictions.header.get("settings")
+    axis = settings.get("axis", "gender") if isinstance(settings, dict) else "gender"
+    # A path or a plug-in in a stored file is data: it is neither read nor imported.
+    if axis not in shipped_names():
+        return
+    for card in predictions.header.get("data", []):
+        if card.get("suite") not in SUITES or not isinstance(card.get("lang"), str):
+            continue
+        frame = predictions.suite(card["suite"]).frame.select(list(PAIR_COLUMNS))
+        pairs = PairSet(str(file), card["suite"], card["lang"], frame)
+        get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
+
+
+MOSTLY_SILENT = 0.5
+"""A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
+
+
+def _answered(asked: Predictions, name: str) -> Predictions:
+    """The rows with an answer; abstentions are no neutral answers, and are counted apart."""
+    answered = asked.answered()
+    if not answered.frame.height:
+        raise RunError(
+            f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite {name}, "
+            f"and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
+            f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
+        )
+    return answered
+
+
+def _silence(asked: Predictions) -> str:
+    """Why the answers say nothing where most pairs have none; else empty."""
+    share = float(asked.abstained.mean())
+    return f"it abstains on {percent(share)} of the pairs" if share > MOSTLY_SILENT else ""
+
+
+def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
+    """Carry over measures that were computed before and cannot be now: their function is not at hand."""
+    suites = {}
+    for name, suite in result.suites.items():
+        old = before.suites[name].measures if name in before.suites else {}
+        missing = {
+            key: msgspec.structs.replace(one, note="not computed again: its function was not given")
+            for key, one in old.items()
+            if key not in suite.measures and one.reference == "own"
+        }
+        suites[name] = msgspec.structs.replace(suite, measures={**suite.measures, **missing})
+    return msgspec.structs.replace(result, suites=suites)
+
+
+def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
+    if not measures:
+        return result
+    own = [entry for entry in map(as_measure, measures) if not is_registered(entry.function)]
+    known = [entry.name for entry in own if entry.name in result.measures]
+    if known:
+        raise InputError(f"there is a measure '{known[0]}' already; rename your function")
+    slices = list(next(iter(result.measures.values())).by_stereotype)
+    added = measure_results(Sample(table), own, slices, scoring)
+    return msgspec.structs.replace(result, measures={**result.measures, **added})
+
+
+def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Competence | None) -> Verdict:
+    """That of the first suite that gives one; else what the suites have to say."""
+    for name, result in results.items():
+        judge = get_suite(name).judge
+        if judge is not None:
+            verdict, silence = judge(result, gate), _silence(predictions.suite(name))
+            return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
+    statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
+    none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"
+    return refuse(gate) or Verdict("none", none)
+
+
+ONE_LABEL = 0.9
+"""A model that gives one label to more than this share of the gold pairs is degenerate."""
+
+
+def competence(checks: Predictions) -> Competence:
+    """Assess the rows of suite ``check``: gold pairs and control pairs."""
+    # An abstention is never right, and never one of the labels.
+    frame = checks.frame.with_columns(answer=pl.Series(checks.answers, dtype=pl.String))
+    frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
+    gold = frame.filter(pl.col("subset") == "gold")
+    # The id of a control pair ends in the groups that premise and hypothesis name, as in control-001-female-male.
+    parts = pl.col("id").str.split("-").list.slice(2)
+    control = frame.filter(pl.col("subset") == "control").with_columns(case=parts.list.join("-"))
+    stated = control.filter(~parts.list.contains("person"))
+    labels = {label: _accuracy(gold.filter(pl.col("gold") == label)["right"]) for label in LABELS}
+    kinds = {str(case): _accuracy(part["right"]) for (case,), part in control.group_by("case", maintain_order=True)}
+    answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
+    top, share = answers.row(0) if gold.height else (None, float("nan"))
+    accuracy, stated_accuracy = _accuracy(gold["right"]), _accuracy(stated["right"])
+    problem = ""
+    if not gold.height:
+        problem = "no gold pairs were asked"
+    elif share > ONE_LABEL and not top:
+        problem = f"it abstains on {percent(share)} of the gold pairs"
+    elif share > ONE_LABEL:
+        problem = f"it answers '{top}' to {percent(share)} of the gold pairs, whatever they say"
+    elif not accuracy.value >= COMPETENT:
+        problem = f"it gets only {percent(accuracy.value)} of the unmistakable gold pairs right (chance is 33%)"
+    elif not stated.height:
+        problem = "no pairs were asked that state the group outright"
+    else:
+        for case in stated["case"].unique(maintain_order=True):
+            hits, asked = round(kinds[case].value * kinds[case].n), kinds[case].n
+            if not is_known(hits, asked):
+                problem = (
+                    f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
+                )
+                break
+    shares = [{name: one.value for name, one in part.items()} for part in (labels, kinds)]
+    top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
+    return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
+
+
+def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
+    """Refuse a model whose answers to the gold pairs fit another label order clearly better.
+
+    Another order fits clearly better if it is right on at least half of the pairs, on a fifth more than the declared
+    order, and an exact sign test on the pairs where the two disagree gives p < 0.001.
+    """
+    truth = np.array([LABELS.index(label) for label in gold.frame["gold"]])
+    if not truth.size:
+        return
+    answers = gold.logits.argmax(axis=1)
+    right = {order: np.array(order)[answers] == truth for order in permutations(range(3))}
+    declared = right[0, 1, 2]
+    best = max(right, key=lambda order: int(right[order].sum()))
+    gained, lost = int((right[best] & ~declared).sum()), int((declared & ~right[best]).sum())
+    better = right[best].mean() - declared.mean()
+    if better < 0.2 or right[best].mean() < 0.5 or binomtest(gained, gained + lost).pvalue >= 0.001:
+        return
+    renamed = {LABELS[i]: LABELS[j] for i, j in enumerate(best)}
+    order = ",".join(renamed[canonical_label(label) or label] for label in labels)
+    raise LabelOrderError(
+        f"the label order is wrong: declared as {','.join(labels)} the model gets {percent(declared.mean())} of "
+        f"{len(truth)} gold pairs right, as {order} it gets {percent(right[best].mean())}. If that is the true order, "
+        f"name the labels so (--labels {order})"
+    )
+
+
+def _accuracy(right: pl.Series) -> Estimate:
+    n, hits = right.len(), int(right.sum())
+    if n == 0:
+        return Estimate.undefined("no pairs")
+    share = hits / n
+    return Estimate(share, *wilson(share, n), float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})

@@ -1,0 +1,392 @@
+"""The audit: pairs, model, predictions, measures, in that order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
+from evenli.audit.finished import Audit as Audit
+from evenli.audit.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
+from evenli.audit.pairs import PairSet
+from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
+from evenli.audit.predictions import Predictions
+from evenli.audit.results import AuditResult
+from evenli.audit.suites.about import GENDER, record
+from evenli.audit.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
+from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.limit import subsample
+from evenli.core.callable import path_of
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Scoring
+from evenli.core.io import read_json
+from evenli.core.record import Record
+from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.core.store import read_manifest
+from evenli.core.terminal import Progress
+from evenli.renamed import FormerDict, canonical_suite
+from evenli.words import Occupation, load_axis
+
+Model = str | NLIModel | Callable[..., Any] | None
+"""A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
+
+
+_AGREEMENT = 1e-5
+"""How far a number that is scored again may be from the stored one: other processors round otherwise."""
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How an audit is made."""
+
+    axis: str = "gender"  # social axis, by name or path of its TOML file
+    split: str = "full"  # full or down, for official releases
+    tokenised: bool = False  # use the pre-segmented Japanese files of a release
+    options: ModelOptions | None = None  # how to load the model
+    scoring: Scoring = field(default_factory=Scoring)
+    measures: Sequence[OwnMeasure] = ()  # measures of your own: functions of a sample that return a number
+    overwrite: bool = False  # replace another run in the run folder
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_warning: Callable[[str], None] = lambda _: None
+    occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
+    dominance: float | None = None  # for the probe: labels by US labour shares of at least this percentage
+    limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
+    seed: int = 0  # which pairs a limit takes
+    full: bool = False  # ask everything of suites that ask a sample of their pairs by default
+
+
+def audit(
+    model: Model = None,
+    lang: str = "en",
+    data: Any = None,
+    *,
+    suites: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+    **options: Any,
+) -> Audit:
+    """Audit a model with NLI-CoAL, or with several suites in one run.
+
+    Gold pairs are asked first: a wrong label order stops the run before anything else is scored.
+
+    Args:
+        model: A spec as on the command line, a model, any callable on (premises, hypotheses), or None for
+            the embedded model of the language.
+        lang: Language of the audit.
+        data: None for the built-in set, an official release, a pair file, a pair set, or a table of polars, pandas or
+            datasets; with several suites a mapping from suite to one of these.
+        suites: One or more suites; default that of the axis, which is coal for gender.
+        out: Run folder; None keeps everything in memory.
+        settings: Everything else.
+        options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``, in place of ``settings``.
+
+    >>> audit("fake:biased").coal.value
+    1.0
+    """
+    settings = _settings(settings, options)
+    if isinstance(suites, str):
+        suites = suites.split(",")  # as on the command line
+    suites = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
+    sets = pair_sets(suites, lang, data, settings)
+    asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
+    for pairs in sets:
+        if said := get_suite(pairs.suite).announce(pairs):
+            settings.on_warning(said)
+    folder = RunFolder(out) if out is not None else None
+    with folder.locked() if folder is not None else nullcontext():
+        # Held until the results are there: another audit of this folder must not get in between.
+        predictions = predict(
+            asked,
+            [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
+            folder,
+            _predict_settings(settings, asked, lang, loaded=model is None or isinstance(model, str)),
+            on_progress=settings.on_progress,
+            on_warning=settings.on_warning,
+        )
+        result = assess(predictions, settings.scoring, settings.measures)
+        if folder is not None:
+            _store(folder, result, settings.on_warning)
+    return Audit(result, predictions, folder.path if folder else None)
+
+
+def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, loaded: bool) -> PredictSettings:
+    """How the model is asked, and what run.json remembers of the settings; ``loaded`` says whether by a spec."""
+    # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
+    named = getattr(asked, "named_labels", False)
+    check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
+    recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
+    recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
+    # Only what was asked for: a run of older versions has none of these.
+    recorded |= {} if settings.limit is None else {"limit": settings.limit}
+    recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
+    recorded |= {"full": True} if settings.full else {}
+    # Reports of a stored run speak the words of its axis; they never read a path that is stored.
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
+    recorded |= {"options": asdict(settings.options)} if settings.options is not None and loaded else {}
+    return PredictSettings(seed=settings.seed, details=recorded, overwrite=settings.overwrite, check_first=check)
+
+
+def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:
+    if given is not None and options:
+        raise InputError(f"give settings or {', '.join(options)}, not both")
+    if given is not None:
+        return given
+    known = {name: value for name, value in options.items() if value is not None}
+    # How a model is loaded may be said directly: audit("some/id", online=True).
+    of_model = {name: known.pop(name) for name in list(known) if name in ModelOptions.__dataclass_fields__}
+    of_prompting = {name: known.pop(name) for name in list(known) if name in Prompting.__dataclass_fields__}
+    unknown = [name for name in known if name not in AuditSettings.__dataclass_fields__]
+    if unknown:
+        kinds = (AuditSettings, ModelOptions, Prompting)
+        fields = ", ".join(name for kind in kinds for name in kind.__dataclass_fields__)
+        raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}")
+    if of_prompting:
+        of_model["prompting"] = replace(of_model.get("prompting") or Prompting(), **of_prompting)
+    if of_model:
+        known["options"] = replace(known.get("options") or ModelOptions(), **of_model)
+    return AuditSettings(**known)
+
+
+def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
+    """The words of a list that is not the published one."""
+    if settings.occupations == PUBLISHED:
+        return None
+    pairs = next(one for one in sets if get_suite(one.suite).has_lists)
+    typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
+    return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
+
+
+def resolve_model(
+    model: Model, lang: str, options: ModelOptions | None = None, occupations: Sequence[Occupation] | None = None
+) -> NLIModel:
+    """A spec, a model or a callable becomes a model; the occupations are for the fakes."""
+    if model is None or isinstance(model, str):
+        return load_model(model, lang=lang, options=options, occupations=occupations)
+    if hasattr(model, "prepare") and hasattr(model, "logits"):
+        return cast(NLIModel, model)
+    if not callable(model):
+        kind = type(model).__name__
+        raise InputError(f"{kind} is no model: give a spec as text, a model, or a function on (premises, hypotheses)")
+    return CallableModel(model)
+
+
+def default_folder(
+    spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str], part: str = ""
+) -> Path:
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``.
+
+    ``part`` names what is asked of the data where that is not all of it.
+    """
+    names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
+    source = "-".join(names) or "built-in"
+    asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
+    kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
+    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
+    kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
+    axis = request.axis if isinstance(request.axis, str) else request.axis.id
+    kind += [Path(axis).stem if axis != "gender" else ""]
+    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
+    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
+
+
+def audit_to_folder(
+    spec: str | None = None,
+    lang: str = "en",
+    files: Sequence[str] = (),
+    *,
+    suites: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+) -> Audit:
+    """An audit of files that is kept in a run folder; ``evenli audit``.
+
+    ``files`` are paths, with several suites as ``SUITE=PATH``. The folder has by default a name that the same call
+    finds again. The rest is as for ``audit``.
+    """
+    settings = settings or AuditSettings()
+    chosen = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
+    data = data_by_suite(chosen, files)
+    part = f"limit-{settings.limit}" if settings.limit else ""
+    part += f"-seed-{settings.seed}" if part and settings.seed else ""
+    folder = out or default_folder(spec, data, _request(lang, settings), chosen, part)
+    return audit(spec, lang, data, suites=chosen, out=folder, settings=settings)
+
+
+def _request(lang: str, settings: AuditSettings) -> Request:
+    release, words = (settings.axis, settings.split, settings.tokenised), settings.occupations
+    return Request(lang, None, *release, occupations=words, full=settings.full, dominance=settings.dominance)
+
+
+def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
+    """The pairs of every suite; data that belongs to no suite is refused before anything is loaded."""
+    named, kinds = ", ".join(suites), {name: get_suite(name) for name in suites}
+    if not isinstance(data, Mapping):
+        if data is not None and len(suites) > 1:
+            raise InputError(
+                f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
+            )
+        data = {suites[0]: data}
+    data = {canonical_suite(name): given for name, given in data.items()}
+    others = [name for name in data if name not in suites]
+    if others:
+        raise InputError(
+            f"data is given for {', '.join(map(str, others))}; the suites of this audit are {named}. Of a data set "
+            "with several splits give one"
+        )
+    # A setting that none of the suites reads would be ignored without a word.
+    if settings.full and not any(kind.samples for kind in kinds.values()):
+        raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
+    if settings.occupations != PUBLISHED and not any(kind.has_lists for kind in kinds.values()):
+        raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
+    if settings.dominance is not None and not any(kind.takes_dominance for kind in kinds.values()):
+        able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
+        raise InputError(f"dominance applies only to suite {able} (got {named})")
+    if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
+        raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
+    whole = [name for name, kind in kinds.items() if kind.samples]
+    if settings.limit is not None and whole:
+        raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
+    request = _request(lang, settings)
+    lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
+    sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
+    return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
+
+
+def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
+    """Read the folder that an audit wrote; no model is asked.
+
+    Args:
+        path: The run folder.
+        needs: A suite that it must hold.
+
+    Returns:
+        The same object that ``audit`` gave back.
+
+    Raises:
+        InputError: The folder is incomplete or holds no such suite; the message says what to do.
+    """
+    folder = path_of(path, "a run")
+    predictions = _predictions(folder)
+    held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
+    if not held:
+        names = ", ".join(str(card.get("suite")) for card in predictions.header.get("data", []))
+        raise RunError(
+            f"{folder} is not an audit: it holds predictions on {names or 'nothing'}; make one with 'evenli audit'"
+        )
+    if needs is not None and needs not in held:
+        wanted = ",".join(name for name in SUITES if name in {needs, *held})
+        raise RunError(
+            f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
+            f"the model with all of them (--suite {wanted})"
+        )
+    result, hashed = _read_results(folder, held)
+    # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.
+    return Audit(result if hashed else assess(predictions, result.scoring), predictions, folder)
+
+
+def measure_run(
+    path: str | Path,
+    scoring: Scoring | None = None,
+    measures: Sequence[OwnMeasure] = (),
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> Audit:
+    """Score a stored run again, without the model, and replace its results.json.
+
+    Measures of your own that were computed before stay, with a note, where they are not given again. ``on_warning``
+    hears where results that counted other words are replaced.
+    """
+    folder = RunFolder(path)
+    _check_run(folder.path)
+    with folder.locked():
+        predictions = _predictions(folder.path)
+        check_stored(predictions, folder.predictions_file)
+        result = assess(predictions, scoring, measures)
+        with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
+            if folder.verify(folder.results_file.name):
+                result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
+        _store(folder, result, on_warning)
+    return Audit(result, predictions, folder.path)
+
+
+def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], None]) -> None:
+    """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
+    now = before = result.scoring.published
+    with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
+        before = read_json(folder.results_file).get("scoring", {}).get("published", False)
+    folder.write_results(result.to_dict())
+    if before != now:
+        change = f"{'include' if now else 'exclude'} words that state a group"
+        back = f"evenli measure {folder.path}{'' if now else ' --published'}"
+        on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
+
+
+class Verified(FormerDict, Record, frozen=True):
+    """A run that agrees with its evidence: files whose hashes were right, and how many numbers were scored again."""
+
+    run: str
+    files: list[str]
+    numbers: int
+
+
+def verify_run(path: str | Path) -> Verified:
+    """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
+    run = load_run(path)
+    check_stored(run.predictions, run.path / "predictions.parquet")
+    files = RunFolder(run.path).verify("predictions.parquet", "results.json")
+    stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
+    again = assess(run.predictions, run.result.scoring).to_dict()
+    numbers = 0
+    # Measures of the user's own are left out: their functions are not at hand here.
+    for suite, one in again.items():
+        for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
+            for key in ("value", "low", "high"):
+                before = stored[suite]["measures"].get(name, {}).get(key)
+                numbers += 1
+                differs = abs((before or 0) - (measure[key] or 0)) > _AGREEMENT
+                if differs or (before is None) != (measure[key] is None):
+                    raise RunError(
+                        f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
+                        f"{measure[key]}; score it again with 'evenli measure {run.path}'"
+                    )
+    return Verified(str(run.path), list(files), numbers)
+
+
+def _predictions(folder: Path) -> Predictions:
+    """The table of a complete run, with run.json as its header."""
+    _check_run(folder)
+    header = read_header(folder / "run.json")
+    if header.get("status") != "complete":
+        raise RunError(f"the run in {folder} is not complete; run its audit command again to finish it")
+    table = folder / "predictions.parquet"
+    if not table.is_file():
+        raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
+    RunFolder(folder).verify(table.name)
+    return Predictions.read(table, header)
+
+
+def _check_run(folder: Path) -> None:
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder {folder}; make one with 'evenli audit MODEL -o {folder}'")
+    if not (folder / "run.json").is_file():
+        raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
+
+
+def _read_results(folder: Path, suites: Sequence[str]) -> tuple[AuditResult, bool]:
+    """What results.json says, and whether run.json has its hash."""
+    file = folder / "results.json"
+    advice = f"recreate it with 'evenli measure {folder}'"
+    if not file.is_file():
+        raise RunError(f"{file} is missing; {advice}")
+    hashed = RunFolder(folder).verify(file.name)
+    try:
+        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA))
+    except RunError as error:
+        raise RunError(f"{file} cannot be read ({error}); {advice}") from error
+    missing = [name for name in suites if name not in result.suites]
+    if missing:
+        raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
+    return result, bool(hashed)

@@ -1,0 +1,348 @@
+"""Two models on the same items: what changed, how sure that is, and which occupations moved.
+
+Both tables answer the same pairs, so the difference is taken item by item before its spread over occupations and
+templates is: what the items have in common cancels, and the interval is narrower than two separate audits would allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.differences import (
+    ComparedRun,
+    ComparedWith,
+    Comparison,
+    ComparisonResult,
+    Difference,
+    McNemar,
+    MovedOccupation,
+    SuiteComparison,
+    corrected,
+)
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import Items, get_suite, judging
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate, Scoring
+from evenli.core.format import number, p_bound, signed
+from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.stats.intervals import Interval, estimate_difference, estimate_measures
+from evenli.stats.measure import Measure, get_measure, measures
+from evenli.stats.sample import Sample
+
+_BLOCK = 100_000
+DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
+"""What makes two rows the same item: its name, its text and its place in the design."""
+
+
+def compare(
+    first: Predictions,
+    second: Predictions,
+    *others: Predictions,
+    suite: str = DEFAULT_SUITE,
+    scoring: Scoring | None = None,
+) -> list[Comparison]:
+    """Compare every further table with the first, on the items of a suite, which all of them must share.
+
+    With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
+    tables compared. Those of the causes are also corrected for one another. Other measures are not: NLI-CoAL is the
+    question, the rest describe the answer.
+    """
+    scoring, items = scoring or Scoring(), _items(suite)
+    pairs = _samples(first, (second, *others), suite, scoring)
+    return corrected([_compare(*pair, suite, scoring.level, items) for pair in pairs], items.causes)
+
+
+def _samples(
+    first: Predictions, others: Sequence[Predictions], suite: str, scoring: Scoring
+) -> Iterator[tuple[Sample, Sample]]:
+    """The first table beside every further one, on the items that all of them answered."""
+    base = first.suite(suite)
+    # What one model did not answer is compared for none. One further table is held at a time.
+    silent = np.logical_or.reduce([base.abstained, *(align(base, one.suite(suite), suite).abstained for one in others)])
+    sample = Sample(base.answered(silent), published=scoring.published)
+    for other in others:
+        table = align(base, other.suite(suite), suite).answered(silent)
+        yield sample, Sample(table, published=scoring.published).on(sample.design)
+
+
+def _items(suite: str) -> Items:
+    items = get_suite(suite).items if suite in SUITES else None
+    if items is None:
+        raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(comparable_suites())}")
+    return items
+
+
+def comparable_suites() -> list[str]:
+    """Suites whose items have an answer that a biased model gives."""
+    return [name for name in SUITES if get_suite(name).items is not None]
+
+
+def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -> Predictions:
+    """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
+    if not first.frame.height or not second.frame.height:
+        name = get_suite(suite).title
+        raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
+    if all(first.frame[name].equals(second.frame[name], null_equal=True) for name in DESIGN):
+        return second  # the usual case, without the memory of a join
+    keys = pl.col(DESIGN).cast(pl.String).fill_null("")
+    left, right = (table.frame.select(keys).with_row_index("row") for table in (first, second))
+    # Rows with the same key are items too; counting them apart keeps the pairing one to one.
+    left, right = (keys.with_columns(again=pl.col("row").cum_count().over(DESIGN)) for keys in (left, right))
+    on = [*DESIGN, "again"]
+    shared = left.join(right, on=on, how="inner", suffix="_second").sort("row")
+    only_first, only_second = left.height - shared.height, right.height - shared.height
+    if only_first or only_second:
+        # A text that was edited keeps its id; with that in the message, the user looks at the right file.
+        renamed = left.join(right, on=["suite", "id"], how="semi").height - shared.height
+        same_id = f"; {renamed:,} of them share an id but not the text or the design" if renamed > 0 else ""
+        raise InputError(
+            f"the runs are on different data: {shared.height:,} items are shared, {only_first:,} are only in the "
+            f"first and {only_second:,} only in the second{same_id}. Audit both models on the same data "
+            "(--data), with the same limit (--limit)"
+        )
+    return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
+
+
+def _compare(first: Sample, second: Sample, suite: str, level: float, items: Items) -> Comparison:
+    same = np.array_equal(first.probabilities, second.probabilities)
+    first, second = items.shared(first, second)
+    differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in measures(suite)}
+    (before, rows), (after, _) = items.biased(first), items.biased(second)
+    lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
+    p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
+    clusters = first.design.count(np.ones(first.frame.height, dtype=bool))
+    return Comparison(differences, mcnemar, _moved(rows, before, after), rows.height, clusters)
+
+
+def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, same: bool) -> Difference:
+    before, after = float(entry(first)), float(entry(second))
+    ends = estimate_difference(entry, first, second, level)
+    if same and not math.isnan(ends.se):
+        # A table against itself: there is no other model that might have answered otherwise.
+        ends = Interval(0.0, 0.0, 0.0, 1.0)
+    return Difference(before, after, after - before, ends.low, ends.high, ends.se, level, ends.p, ends.p, ends.note)
+
+
+def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
+    answers = {"n": np.ones_like(before), "before": before, "after": after}
+    answers |= {"gained": after & ~before, "lost": before & ~after}
+    keys, counted = ("occupation", "stereotype"), []
+    # Counted block by block: grouping a million texts at once takes 120 MB.
+    for block in (slice(at, at + _BLOCK) for at in range(0, frame.height, _BLOCK)):
+        columns = (pl.Series(name, values[block], dtype=pl.Int64) for name, values in answers.items())
+        counted.append(frame[block].select(keys).with_columns(columns).group_by(keys, maintain_order=True).sum())
+    n, gained, lost = pl.col("n"), pl.col("gained"), pl.col("lost")
+    total = pl.concat(counted).group_by(keys, maintain_order=True).sum()
+    total = total.with_columns(first=pl.col("before") / n, second=pl.col("after") / n, difference=(gained - lost) / n)
+    moved = total.select(MovedOccupation.__struct_fields__)
+    return moved.sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+
+
+@dataclass(frozen=True, repr=False)
+class RunComparison:
+    """Every further run against the first: one comparison per further run, by suite."""
+
+    runs: tuple[Audit, ...]
+    suites: dict[str, list[Comparison]]
+    scoring: Scoring = field(default_factory=Scoring)
+
+    def conclusion(self, suite: str, number: int = 0) -> str:
+        """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
+        compared = self.suites[suite]
+        said = conclude(self.runs[0], self.runs[number + 1], compared[number], suite, len(compared))
+        return f"{said} {self.contrast(suite, number).get('sentence', '')}".strip()
+
+    def estimates(self, suite: str, names: Sequence[str]) -> list[tuple[dict[str, Estimate], dict[str, Estimate]]]:
+        """Measures of the first and of every further run with their intervals, on the items that are compared."""
+        first, *others = (run.predictions for run in self.runs)
+        entries = [get_measure(name) for name in names]
+
+        def estimated(sample: Sample) -> dict[str, Estimate]:
+            return {name: one for (name, _), one in estimate_measures(sample, entries, scoring=self.scoring).items()}
+
+        pairs = (_items(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
+        return [(estimated(before), estimated(after)) for before, after in pairs]
+
+    def contrast(self, suite: str, number: int = 0) -> dict[str, Any]:
+        """What the suite adds about a further run; empty for most."""
+        first, second = (run.result.suites[suite] for run in (self.runs[0], self.runs[number + 1]))
+        return dict(get_suite(suite).contrast(first, second))
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{run.name} against {self.runs[0].name} on {get_suite(suite).title}: {self.conclusion(suite, number)}"
+            for suite in self.suites
+            for number, run in enumerate(self.runs[1:])
+        )
+
+    @property
+    def result(self) -> ComparisonResult:
+        """Everything that the command prints as JSON, as typed values."""
+        first, *others = self.runs
+        parts = {}
+        for suite, comparisons in self.suites.items():
+            entries = [
+                ComparedWith(
+                    **_label(run),
+                    conclusion=self.conclusion(suite, number),
+                    n=one.n,
+                    clusters=one.clusters,
+                    measures=one.measures,
+                    mcnemar=one.mcnemar,
+                    occupations=[MovedOccupation(**row) for row in one.occupations.iter_rows(named=True)],
+                    contrast=self.contrast(suite, number),
+                )
+                for number, (run, one) in enumerate(zip(others, comparisons, strict=True))
+            ]
+            parts[suite] = SuiteComparison(entries, first.result.data_of(suite))
+        judge = judging(self.suites)
+        return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judge.name if judge else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values. The suite that gives the verdict stands at the top, others under their names."""
+        return self.result.to_dict()
+
+
+def compare_runs(
+    first: Audit | str | Path, *others: Audit | str | Path, suite: str | None = None, scoring: Scoring | None = None
+) -> RunComparison:
+    """Compare further audits with the first; runs on different data are refused by name.
+
+    Args:
+        first: An audit, or the folder of one.
+        others: The audits to compare with it.
+        suite: One suite; None for every one that all runs hold.
+        scoring: Level of the intervals, and whether our own measures count the words that published ones do.
+
+    Returns:
+        For every suite and measure: both values, the difference with its interval, p, and a conclusion in words. The
+        difference is taken pair by pair, so it is sharper than two intervals side by side.
+    """
+    if not others:
+        raise InputError("one run was given; a comparison needs two or more")
+    if suite is not None:
+        _items(suite)
+    runs: list[Audit] = []
+    for run in (first, *others):
+        audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
+        runs.append(_share_columns(runs[0], audit) if runs else audit)
+    suites = [suite] if suite is not None else _shared_suites(runs)
+    scoring = scoring or Scoring()
+    return RunComparison(tuple(runs), {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
+
+
+def _share_columns(first: Audit, other: Audit) -> Audit:
+    """The other audit with the columns of the first where they are equal: texts are most of a large table."""
+    ours, theirs = first.predictions.frame, other.predictions.frame
+    equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
+    return replace(other, predictions=replace(other.predictions, frame=theirs.with_columns(ours.select(equal))))
+
+
+def _shared_suites(runs: Sequence[Audit]) -> list[str]:
+    shared = [name for name in comparable_suites() if all(name in run.result.suites for run in runs)]
+    if not shared:
+        listed = "; ".join(f"{run.path} holds {', '.join(run.result.suites)}" for run in runs)
+        raise InputError(f"the runs share no suite that can be compared ({', '.join(comparable_suites())}): {listed}")
+    return shared
+
+
+def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[Comparison]:
+    first, *others = runs
+    for other in others:
+        try:
+            align(first.predictions.suite(suite), other.predictions.suite(suite), suite)
+        except InputError as error:
+            raise InputError(f"cannot compare {first.path} with {other.path}: {error}") from error
+    second, *more = (other.predictions for other in others)
+    return compare(first.predictions, second, *more, suite=suite, scoring=scoring)
+
+
+def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs: int = 1) -> str:
+    """One sentence that the intervals allow, about the measures that the suite names; ``runs`` are corrected for."""
+    silent = [run for run in (first, second) if run.result.competence and run.result.competence.problem]
+    if silent:
+        who = " and ".join(f"{run.name} ({run.path})" for run in silent)
+        verb = "are" if len(silent) > 1 else "is"
+        reason = "not shown to be competent at this task, so the score does not speak of bias"
+        return f"No conclusion: {who} {verb} {reason}."
+    items = _items(suite)
+    # Pairs may not define the usual measure of a suite; its result then names another.
+    headline = first.result.suites[suite].headline
+    names = items.conclusions if get_suite(suite).headline == headline or not headline else (headline,)
+    for name in names:
+        difference = compared.measures[name]
+        if math.isnan(difference.value) or math.isnan(difference.low):
+            return f"No conclusion about {_title(name)}: {difference.note}."
+    numbers = "; ".join(_numbers(_title(name), compared.measures[name]) for name in names)
+    changes = [
+        f"{_title(name)} of the second is significantly {_direction(compared.measures[name])}"
+        if compared.measures[name].significant
+        else f"the difference in {_title(name)} is not significant"
+        for name in names
+    ]
+    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, compared, runs)
+
+
+def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> str:
+    """Which causes differ, by the p that are corrected for one another."""
+    known = {name: compared.measures[name] for name in names if not math.isnan(compared.measures[name].p_holm)}
+    if not known:
+        return ""
+    differ = [name for name, one in known.items() if one.significant]
+    if not differ:
+        return f" None of the causes differs beyond chance ({', '.join(map(_title, known))})."
+    differing = "; ".join(
+        f"{_title(name)} is {_direction(known[name])} ({signed(known[name].first)} -> {signed(known[name].second)}, "
+        f"difference {known[name].shown}, p {p_bound(known[name].p_holm)})"
+        for name in differ
+    )
+    same = [_title(name) for name in known if name not in differ]
+    family = f"{len(known)} causes{f' in {runs} comparisons' * (runs > 1)}"
+    rest = f" {' and '.join(same).capitalize()} {'do' if len(same) > 1 else 'does'} not differ beyond chance."
+    return f" Of the causes {differing}.{rest if same else ''} Their p are corrected for {family}."
+
+
+def _direction(one: Difference) -> str:
+    return "higher" if one.value > 0 else "lower"
+
+
+def _title(name: str) -> str:
+    return get_measure(name).title.strip().partition(",")[0]
+
+
+def _numbers(name: str, one: Difference) -> str:
+    corrected = "" if one.p == one.p_holm else f", corrected {p_bound(one.p_holm)}"
+    return f"{name} {number(one.first)} -> {number(one.second)}, difference {one.shown}, p {p_bound(one.p)}{corrected}"
+
+
+def model_names(audits: Sequence[Audit]) -> list[str]:
+    """Model names, with the beginning of the model's hash where different models have the same name.
+
+    A checkpoint that was trained on keeps its folder, and an embedded model its name when another takes its place.
+    """
+    marks: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for audit in audits:
+        marks[audit.name, audit.result.lang].add(audit.result.model.fingerprint)
+
+    def named(audit: Audit) -> str:
+        hashed = audit.result.model.fingerprint.rpartition(":")[2]
+        return f"{audit.name} {hashed[:8]}" if len(marks[audit.name, audit.result.lang]) > 1 else audit.name
+
+    return [named(audit) for audit in audits]
+
+
+def _label(run: Audit) -> dict[str, str]:
+    return {"run": str(run.path), "model": run.name, "verdict": run.verdict.code}

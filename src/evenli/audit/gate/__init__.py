@@ -1,0 +1,259 @@
+"""The gate: conditions under which a run must not pass, for continuous integration.
+
+Three kinds of check. A run whose model is not competent fails, whatever its scores: a mute model scores 0. Each
+condition, of a policy or given as such, fails the gate where it is true. A baseline fails it where NLI-CoAL rose by
+more than a margin and the interval of the paired difference lies above 0, so that neither noise nor a certain but tiny
+change stops a release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+from xml.etree import ElementTree as ET
+
+from msgspec.structs import replace
+
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.compare import compare_runs
+from evenli.audit.differences import Difference
+from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.gate.policy import NONE, STANDARD, Policy, load_policy, shipped_policies
+from evenli.audit.results import AuditResult
+from evenli.audit.suites.base import Value, get_suite, judging
+from evenli.core.errors import InputError
+from evenli.core.estimate import Scoring
+from evenli.core.format import number, percent, printable
+from evenli.core.io import to_plain, write_atomic
+from evenli.core.record import Record
+from evenli.core.registry import SUITES
+
+PASSED, FAILED, UNDECIDED, SKIPPED = "passed", "failed", "undecided", "skipped"
+_JUNIT = {PASSED: "system-out", FAILED: "failure", UNDECIDED: "error", SKIPPED: "skipped"}
+MAX_WORSE = 0.02
+"""Default margin of a baseline, in NLI-CoAL."""
+
+
+class Check(Record, frozen=True):
+    """One thing the gate looked at: passed, failed, undecided or skipped, with the numbers behind it."""
+
+    name: str
+    status: str
+    detail: str
+    values: dict[str, Value]
+
+    def __str__(self) -> str:
+        """One line."""
+        return printable(f"{self.status:<7} {self.name}: {self.detail}")
+
+
+class GateResult(Record, frozen=True):
+    """Whether a run may pass, and why.
+
+    Attributes:
+        model: The model that was audited.
+        run: The folder of its audit.
+        checks: What was looked at.
+        policy: Name of the policy that was applied.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("policy",)
+    computed: ClassVar[Mapping[str, str]] = {"passed": "passed"}
+
+    model: str
+    run: Path
+    checks: tuple[Check, ...]
+    policy: str = ""
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether every check passed; None where none failed but one is undecided."""
+        statuses = {check.status for check in self.checks}
+        return False if FAILED in statuses else None if UNDECIDED in statuses else True
+
+    @property
+    def problem(self) -> str:
+        """Why the gate is undecided; empty where it is not."""
+        if self.passed is not None:
+            return ""
+        first = next(check for check in self.checks if check.status == UNDECIDED)
+        return f'cannot decide "{first.name}": {first.detail.rstrip(".")}; see the notes in results.json'
+
+    def failures(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.status == FAILED]
+
+    def __repr__(self) -> str:
+        """The checks and the outcome, one line each."""
+        outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
+        named = f" by policy {self.policy}" if self.policy else ""
+        return "\n".join([*map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
+
+
+def gate(
+    run: Audit | str | Path,
+    fail_if: Sequence[str] = (),
+    baseline: Audit | str | Path | None = None,
+    max_worse: float | None = None,
+    junit: str | Path | None = None,
+    scoring: Scoring | None = None,
+    policy: Policy | str | Path | None = None,
+) -> GateResult:
+    """Pass or fail a run.
+
+    Args:
+        run: An audit, or the folder of one.
+        fail_if: Conditions that fail it, such as ``verdict == 'bias'``.
+        baseline: An older run on the same data to compare with.
+        max_worse: Rise of the headline score over the baseline that is allowed; default 0.02.
+        junit: File for JUnit XML.
+        scoring: Level of the intervals of the comparison.
+        policy: Name of a shipped policy (``standard``), a TOML file or a policy; its clauses come before ``fail_if``.
+            None means ``standard``, or no policy where ``fail_if`` says what to check.
+
+    Returns:
+        ``.passed`` (True, False, or None where a value is undefined), and ``.checks`` with the reason of each.
+
+    >>> import evenli
+    >>> gate(evenli.audit("fake:even")).passed, gate(evenli.audit("fake:biased")).passed
+    (True, False)
+    """
+    if isinstance(fail_if, str):
+        raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
+    if max_worse is not None and baseline is None:
+        raise InputError("a largest rise (--max-worse) needs a baseline (--baseline OLD_RUN)")
+    if policy is None:
+        policy = NONE if fail_if else STANDARD
+    rules = load_policy(policy)  # a broken file is found before the run is read
+    if rules.name == NONE and not fail_if and baseline is None:
+        raise InputError("the gate has nothing to check; leave the policy 'none' out, or give conditions or a baseline")
+    audit = run if isinstance(run, Audit) else load_run(run)
+    checks = [check_competence(audit.result), *check_policy(audit.result, rules)]
+    checks += check_conditions(audit.result, fail_if)
+    if baseline is not None:
+        old = baseline if isinstance(baseline, Audit) else load_run(baseline)
+        allowed = next((one for one in (max_worse, rules.max_worse) if one is not None), MAX_WORSE)
+        checks.append(_compare_with(old, audit, allowed, scoring))
+    result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
+    if junit is not None:
+        write_junit(checks, Path(junit), suite=f"evenli gate {audit.name}")
+    return result
+
+
+def check_competence(result: AuditResult) -> Check:
+    """Fail a model that is not competent: its scores say nothing about bias. Undecided where pairs are missing."""
+    verdict, competence = result.verdict, result.competence
+    status = PASSED
+    if verdict.code == "none":
+        if competence is not None and competence.problem:
+            status = FAILED if competence.assessed else UNDECIDED
+        else:
+            # Suites without a verdict are judged by the conditions alone.
+            status = UNDECIDED if judging(result.suites) or competence is None else PASSED
+    detail = verdict.sentence
+    if status == PASSED and competence is not None:
+        # The verdict is no reason to pass; what the model got right is.
+        detail = f"gold pairs {percent(competence.gold.value)} right, stated groups {percent(competence.stated.value)}"
+    return Check("competent", status, detail, {"verdict": verdict.code})
+
+
+def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
+    """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
+    every = policy.clauses
+    # A shipped policy knows no suite of a plug-in, but the suite may bring bounds of its own.
+    is_shipped = policy.name in shipped_policies()
+    suites = [get_suite(name) for name in result.suites]
+    if is_shipped:
+        every += tuple(dataclasses.replace(one, suite=suite.name) for suite in suites for one in suite.bounds)
+    clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
+    # Suites that the policy is about; there are none where a clause is about every run.
+    read = list(dict.fromkeys(clause.suite for clause in every))
+    if every and not clauses and not (is_shipped and any(suite.alone for suite in suites)):
+        raise InputError(
+            f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
+            "conditions (--fail-if) or another policy (--policy)"
+        )
+    checks, known = [], fields(result)
+    for clause in clauses:
+        try:
+            check = _check(clause.fail_if, result, known)
+        except InputError as error:
+            raise InputError(f"policy {policy.name}, clause '{clause.name}': {error}") from error
+        status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
+        # The reason is why it fails; a clause that holds needs its numbers and their bound only.
+        numbers = f"{check.detail}; fails if {clause.fail_if}"
+        detail = f"{clause.reason} ({numbers})" if status == FAILED else numbers
+        checks.append(Check(clause.name, status, detail, check.values))
+    unread = [suite for suite in result.suites if read and "" not in read and suite not in read]
+    detail = f"policy {policy.name} has no clause about it, no check depends on it; --fail-if can bound its measures"
+    return checks + [Check(f"suite {suite}", SKIPPED, detail, {}) for suite in unread]
+
+
+def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
+    """Fail where a condition is true; undecided where a value it names is undefined."""
+    known = fields(result)
+    return [replace(_check(one, result, known), name=f"fail if {one}") for one in conditions]
+
+
+def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> Check:
+    outcome = evaluate(condition, known)
+    status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
+    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
+    detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
+    # The scores of a model that is not competent can still be compared, but they mean nothing.
+    if result.competence is not None and result.competence.problem:
+        detail += "; without a verdict the scores say nothing"
+    return Check(condition, status, detail, outcome.values)
+
+
+def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WORSE) -> Check:
+    """Fail where a score rose by more than ``max_worse`` and the interval of the difference lies above 0."""
+    if not (math.isfinite(max_worse) and max_worse >= 0):
+        raise InputError(f"max_worse (--max-worse) is a rise of {title}, 0 or more, not {max_worse}")
+    name = f"at most {max_worse:g} worse than the baseline"
+    if math.isnan(difference.value) or math.isnan(difference.low):
+        return Check(name, UNDECIDED, f"{title}: {difference.note}", {"value": None})
+    # Half a unit of the sixth decimal: 0.32 - 0.30 must not count as more than 0.02.
+    is_worse = difference.value > max_worse + 5e-7 and difference.low > 0
+    detail = f"{title} {number(difference.first)} -> {number(difference.second)}, difference {difference.shown}"
+    keys = ("first", "second", "value", "low", "high", "p")
+    values = {key: float(getattr(difference, key)) for key in keys} | {"max_worse": max_worse}
+    return Check(name, FAILED if is_worse else PASSED, detail, to_plain(values))
+
+
+def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
+    """Write JUnit XML, one test case per check; an undecided check is an error."""
+    counts = Counter(check.status for check in checks)
+    numbers = {"tests": str(len(checks)), "failures": str(counts[FAILED]), "errors": str(counts[UNDECIDED])}
+    numbers |= {"skipped": str(counts[SKIPPED])} if counts[SKIPPED] else {}
+    root = ET.Element("testsuites", numbers)
+    group = ET.SubElement(root, "testsuite", {"name": _printable(suite), **numbers})
+    for check in checks:
+        case = ET.SubElement(group, "testcase", {"classname": "evenli.gate", "name": _printable(check.name)})
+        tag, detail = _JUNIT[check.status], _printable(check.detail)
+        ET.SubElement(case, tag, {} if check.status == PASSED else {"message": detail}).text = detail
+    ET.indent(root)
+    write_atomic(path, ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
+    suite = judging(new.result.suites)
+    if suite is None or suite.name not in old.result.suites:
+        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
+        raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
+    if old.verdict.code == "none":
+        raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")
+    compared = compare_runs(old, new, suite=suite.name, scoring=scoring).suites[suite.name][0]
+    headline = new.result.suites[suite.name].headline or suite.headline
+    title = suite.title if headline == suite.headline else new.result.suites[suite.name].main.title
+    return check_baseline(compared.measures[headline], title, max_worse)
+
+
+def _printable(text: str) -> str:
+    """XML 1.0 has no control characters, not even escaped, and model names can hold anything."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

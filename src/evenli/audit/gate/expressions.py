@@ -1,0 +1,266 @@
+"""Conditions on results: a small language, parsed by hand and never evaluated as code.
+
+    condition  = both ("or" both)*
+    both       = negated ("and" negated)*
+    negated    = "not" negated | "(" condition ")" | comparison
+    comparison = operand ("<" | "<=" | ">" | ">=" | "==" | "!=") operand
+    operand    = number | 'text' | "text" | true | false | field
+
+A field is a dotted name that ``fields`` finds in results.json. Everything a condition can name is in that one flat
+table, so a condition can reach nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple, get_args
+
+from evenli.audit.results import AuditResult, SuiteResult, VerdictCode
+from evenli.audit.suites.base import Value, get_suite, judging
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate
+from evenli.core.io import to_plain
+from evenli.core.registry import DEFAULT_SUITE
+from evenli.renamed import RENAMED, deprecated
+
+VERDICTS: tuple[str, ...] = get_args(VerdictCode)
+REMOVED = {"dominance": "write stereotype.low > 0 or default_gender.low > 0; follow and defy are still there"}
+"""Measures that are gone, and what takes their place."""
+_NESTING = 50
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+      | (?P<text>'[^']*'|"[^"]*")
+      | (?P<operator><=|>=|==|!=|<|>)
+      | (?P<bracket>[()])
+      | (?P<name>[^\W\d][\w-]*(?:\.[\w-]+)*)
+      | (?P<unknown>\S)
+    )""",
+    re.VERBOSE,
+)
+
+
+class Outcome(NamedTuple):
+    """Whether a condition is true (None where a value it needs is undefined), and the fields it names."""
+
+    holds: bool | None
+    values: dict[str, Value]
+
+
+def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
+    """Decide a condition on a table of fields.
+
+    Every field is looked up, also where ``and`` or ``or`` would not need it: a misspelt name never hides, and a
+    condition with an undefined value is undecided rather than false.
+
+    >>> evaluate("default_gender.low > 0.1 and verdict == 'bias'", {"default_gender.low": 0.4, "verdict": "bias"}).holds
+    True
+    """
+    parser = _Parser(text, known)
+    holds = parser.decide()
+    if not parser.values:
+        raise InputError(f'the condition "{text}" names no field of the results, so it always says the same')
+    return Outcome(None if None in parser.values.values() else holds, parser.values)
+
+
+def fields(result: AuditResult) -> dict[str, Value]:
+    """Everything a condition can name: ``verdict``, competence, and what every suite measured.
+
+    A name of a suite is there with and without the suite before it: ``dev2020.fn_bias``, ``fn_bias``. Where several
+    suites have one name, the short form means the first of them. Numbers are rounded as results.json rounds them.
+    """
+    known: dict[str, Value] = {"verdict": result.verdict.code, "lang": result.lang}
+    known |= {f"verdict.{name}": held for name, held in _causes(result).items()}
+    competence = result.competence
+    for name in ("gold", "stated"):
+        known |= _estimate(f"competence.{name}", getattr(competence, name, None))
+    if competence is not None:
+        known |= {f"competence.per_label.{name}": share for name, share in competence.per_label.items()}
+        known |= {f"competence.controls.{name}": share for name, share in competence.controls.items()}
+    prefixed: dict[str, Value] = {}
+    for suite, of_suite in result.suites.items():
+        own = _suite_fields(suite, of_suite)
+        # What is known already stays: the short form means the first suite.
+        known = own | known
+        prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
+    return dict(to_plain(prefixed | known))
+
+
+def _causes(result: AuditResult) -> dict[str, bool | None]:
+    """Whether the verdict names each cause; None where it could not: no verdict, or a run of an older version."""
+    named = {cause.name for cause in result.verdict.causes}
+    # A condition on the causes of the default suite can be read on every run.
+    usual = get_suite(DEFAULT_SUITE).causes
+    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in _usual_measures())
+    judged = known and result.verdict.code != "none"
+    held: dict[str, bool | None] = {name: name in named if judged else None for name in usual}
+    # The first suite that judges gave the verdict; what another one would name is not known.
+    judge = judging(result.suites)
+    for suite in [judge, *map(get_suite, result.suites)] if judge else ():
+        for name in suite.causes:
+            is_open = suite is not judge or result.verdict.code == "none"
+            held.setdefault(name, None if is_open else name in named)
+    return held
+
+
+def _usual_measures() -> Sequence[str]:
+    """Measures of the causes of the default suite, which runs of older versions lack."""
+    items = get_suite(DEFAULT_SUITE).items
+    return items.causes if items else ()
+
+
+def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
+    known: dict[str, Value] = {}
+    for name, measure in result.measures.items():
+        known |= _estimate(name, measure)
+    for name, measure in result.measures.items():
+        # A slice never hides a number of the measure itself, should a stereotype be called "low".
+        for stereotype, estimate in measure.by_stereotype.items():
+            known = _estimate(f"{name}.{stereotype}", estimate) | known
+    return {**known, **get_suite(suite).fields(result)}
+
+
+def _estimate(name: str, estimate: Estimate | None) -> dict[str, Value]:
+    numbers = {f"{name}.{key}": getattr(estimate, key, None) for key in ("value", "low", "high", "se", "n")}
+    return {name: numbers[f"{name}.value"], **numbers}
+
+
+class _Parser:
+    """Recursive descent over a list of tokens that decides every part on the way, needed or not."""
+
+    def __init__(self, text: str, known: Mapping[str, Value]) -> None:
+        self.values: dict[str, Value] = {}
+        self._text, self._known = text, known
+        self._tokens = self._tokenise(text)
+        self._next = self._depth = 0
+
+    def decide(self) -> bool:
+        if len(self._tokens) == 1:
+            raise InputError('an empty condition; write for example "default_gender.low > 0.1"')
+        holds = self._condition()
+        kind, token, _ = self._tokens[self._next]
+        if kind == "operator":
+            raise self._wrong("a comparison has two sides; combine two comparisons with 'and'")
+        if kind != "end":
+            raise self._wrong(f"expected 'and', 'or' or the end, found {token!r}")
+        return holds
+
+    def _condition(self) -> bool:
+        return self._joined("or", any, lambda: self._joined("and", all, self._negated))
+
+    def _joined(self, word: str, join: Callable[[list[bool]], bool], part: Callable[[], bool]) -> bool:
+        """A chain is a loop: a long one is not deep."""
+        parts = [part()]
+        while self._accept("name", word):
+            parts.append(part())
+        return join(parts)
+
+    def _negated(self) -> bool:
+        self._depth += 1
+        if self._depth > _NESTING:
+            raise self._wrong(f"more than {_NESTING} levels of 'not' and brackets")
+        if self._accept("name", "not"):
+            holds = not self._negated()
+        elif self._accept("bracket", "("):
+            holds = self._condition()
+            if not self._accept("bracket", ")"):
+                raise self._wrong("expected ')'")
+        else:
+            holds = self._comparison()
+        self._depth -= 1
+        return holds
+
+    def _comparison(self) -> bool:
+        left = self._operand()
+        kind, sign, _ = self._tokens[self._next]
+        if kind != "operator":
+            name, is_field = left
+            hint = f"; write {name} == true" if is_field and isinstance(self._known.get(str(name)), bool) else ""
+            raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {sign or 'the end'!r}{hint}")
+        self._next += 1
+        sides = left, self._operand()
+        # Looked up last: what cannot be read is said before what is unknown.
+        names = [side if is_field else None for side, is_field in sides]
+        values = [self._look_up(str(side)) if is_field else side for side, is_field in sides]
+        if None in values:
+            return False  # the condition is undecided, whatever the other parts say
+        self._check_kinds(values, sign)
+        if "verdict" in names and (wrong := [one for one in values if one not in VERDICTS]):
+            raise self._refused(f": no verdict {wrong[0]!r}; there are {', '.join(VERDICTS)}")
+        return bool(_OPERATORS[sign](*values))
+
+    def _operand(self) -> tuple[Value, bool]:
+        """A constant or the name of a field, and whether it is one."""
+        kind, token, _ = self._tokens[self._next]
+        value: Value = None
+        if kind == "number" and math.isfinite(float(token)):
+            value = float(token)
+        elif kind == "text":
+            value = token[1:-1]
+        elif kind == "name" and token in {"true", "false"}:
+            value = token == "true"
+        elif kind != "name" or token in {"and", "or", "not"}:
+            raise self._wrong(f"expected a field, a number or a quoted text, found {token or 'the end'!r}")
+        self._next += 1
+        return (token, True) if value is None else (value, False)
+
+    def _look_up(self, name: str) -> Value:
+        # Names of results changed with schema 2; a condition written before still finds them.
+        renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
+        if name not in self._known:
+            if renamed not in self._known:
+                raise self._unknown(name)
+            deprecated(f"'{name}' in a condition", f"'{renamed}'")
+        self.values[name] = self._known[name if name in self._known else renamed]
+        return self.values[name]
+
+    def _unknown(self, name: str) -> InputError:
+        """Why there is no such field: it was there before, an older version did not measure it, or it is misspelt."""
+        parts = name.split(".")
+        if gone := [part for part in parts if part in REMOVED]:
+            return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
+        if any(part in _usual_measures() for part in parts):
+            return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+        near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+        roots = sorted({key.partition(".")[0] for key in self._known})
+        hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
+        return self._refused(f" names an unknown field '{name}'; {hint}")
+
+    def _check_kinds(self, values: list[Value], sign: str) -> None:
+        """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""
+        first, second = (
+            "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
+            for value in values
+        )
+        if first != second:
+            raise self._refused(f" compares {first} with {second} ({values[0]!r}, {values[1]!r})")
+        if first != "a number" and sign not in {"==", "!="}:
+            raise self._refused(f" orders {first}; use == or !=")
+
+    def _accept(self, kind: str, token: str) -> bool:
+        matches = self._tokens[self._next][:2] == (kind, token)
+        self._next += matches
+        return matches
+
+    def _tokenise(self, text: str) -> list[tuple[str, str, int]]:
+        tokens = []
+        for match in _TOKEN.finditer(text):
+            kind = str(match.lastgroup)
+            token, start = match[kind], match.start(kind)
+            if kind == "unknown":
+                hint = "; equality is ==" if token == "=" else ""
+                raise self._wrong(f"cannot read {token!r}{hint}", start)
+            tokens.append((kind, token, start))
+        return [*tokens, ("end", "", len(text.rstrip()))]
+
+    def _wrong(self, problem: str, column: int | None = None) -> InputError:
+        column = self._tokens[self._next][2] if column is None else column
+        return InputError(f'cannot read the condition "{self._text}": {problem}, at character {column + 1}')
+
+    def _refused(self, problem: str) -> InputError:
+        return InputError(f'the condition "{self._text}"{problem}')

@@ -1,0 +1,243 @@
+"""ONNX Runtime classifiers, the embedded ones among them: ``.onnx`` and ``tokenizer.json``, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.audit.models.callables import foreign_code
+from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
+from evenli.core import registry
+from evenli.core.binary import unheard
+from evenli.core.errors import LabelError, ModelError
+from evenli.core.io import hash_files
+from evenli.words.tables import read_toml
+
+EMBEDDED = Path(__file__).parent / "embedded"
+"""The models that ship with the package: a directory each with model, tokenizer, config and card."""
+_ELSEWHERE = {"ja", "zh", "ja-small", "zh-small"}
+"""Models of the package evenli-models-nc."""
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def load(target: str, request: ModelRequest) -> OnnxModel:
+    """The backend ``onnx:FILE`` or ``onnx:DIRECTORY``."""
+    model = OnnxModel(target, request)
+    beside = [name for name in (*SAFE_FILES, *PICKLE_FILES) if (Path(target) / name).is_file()]
+    if request.spec == target and beside:
+        # Under its directory's name alone, an old or int8 export would pass for the checkpoint.
+        model.info = structs.replace(model.info, name=f"{model.info.name}/{ONNX_FILE}".lstrip("/"))
+        model.note = (
+            f"{target} holds {ONNX_FILE} and {beside[0]}; {ONNX_FILE} is asked: pass hf:{target} for the checkpoint, "
+            f"or onnx:{target} to say that it is meant"
+        )
+    return model
+
+
+class OnnxModel:
+    """A three-label ONNX sequence classifier."""
+
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        options, path = request.options, Path(target)
+        path = path / ONNX_FILE if path.is_dir() else path
+        if not path.is_file():
+            raise ModelError(f"no ONNX model at {path}")
+        self._tokenizer = open_tokenizer(path.parent)
+        dtype = options.dtype or "float32"
+        if dtype != "float32":
+            raise ModelError(f"dtype {dtype} is not for ONNX models, which are computed in float32")
+        if options.device is not None and options.device.partition(":")[0] != "cpu":
+            raise ModelError(f"device {options.device} is not for ONNX models, which run on the CPU; leave it out")
+        self._graph = OnnxGraph(path, options.threads)
+        labels, self._columns = options.label_order(lambda: _labels(path, self._graph.session), str(path))
+        config, tokenizer_limit = limits_beside(path.parent)
+        files = [path, path.parent / "tokenizer.json", *self._graph.weights]
+        self.info = ModelInfo(
+            spec=request.spec,
+            backend="onnx",
+            name=path.parent.name if path.name == ONNX_FILE else path.stem,
+            fingerprint=hash_files(files),
+            labels=labels,
+            dtype=dtype,
+            max_length=longest_input(config, options.max_length, tokenizer_limit=tokenizer_limit),
+        )
+        self.note = ""
+        self.bucket = 1
+        self.token_budget = options.token_budget or 2_048
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Tokenise all pairs at once; too long ones are truncated and counted."""
+        tokens, truncated = tokenise(self._tokenizer, premises, hypotheses, self.info.max_length or 0)
+        return Prepared(tokens, tokens.lengths, truncated)
+
+    def logits(self, items: Tokens) -> NDArray[np.float32]:
+        """One session run."""
+        output = self._graph.run(items)
+        if output.shape != (len(items), 3):
+            raise LabelError(f"{self.info.name} gives outputs of shape {output.shape}, expected ({len(items)}, 3)")
+        return np.asarray(output[:, self._columns], dtype=np.float32)
+
+
+class OnnxGraph:
+    """An ``.onnx`` file that takes tokens, on the CPU; ``weights`` are the files beside it that hold its weights."""
+
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        self.path, self.weights = path, data_files(path)  # checked before the runtime opens them
+        self.session = open_session(path, threads)
+        self.inputs = {entry.name: _INTEGERS.get(entry.type) for entry in self.session.get_inputs()}
+        if "input_ids" not in self.inputs or set(self.inputs) - set(_INPUTS) or None in self.inputs.values():
+            listed = ", ".join(f"{entry.name} {entry.type}" for entry in self.session.get_inputs())
+            raise ModelError(f"{path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
+
+    def run(self, tokens: Tokens, output: str | None = None) -> NDArray[Any]:
+        """An output of the graph, by default its first. Raises OutOfMemory if the batch does not fit."""
+        ids, types, mask = tokens.batch()
+        feeds = dict(zip(_INPUTS, (ids, np.ones_like(ids) if mask is None else mask, types), strict=True))
+        taken = {name: feeds[name].astype(kind, copy=False) for name, kind in self.inputs.items()}
+        try:
+            return np.asarray(self.session.run([output] if output else None, taken)[0])
+        except Exception as error:  # onnxruntime raises its own types, one per status code
+            text = " ".join(str(error).split())
+            if isinstance(error, MemoryError) or "allocate memory" in text or "bad_alloc" in text:
+                raise OutOfMemory from error
+            raise ModelError(f"{self.path} failed on a batch: {text[:300]}") from error
+
+
+def open_session(path: Path, threads: int | None) -> Any:
+    """An onnxruntime session on the CPU, or one line that says why there is none."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors come as exceptions; the log would be further lines
+    # Weights stored in int8 are expanded once at load and computed in fp32: exact on every CPU.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if threads:
+        options.intra_op_num_threads = threads
+    with foreign_code(f"cannot load {path}: "):
+        # There is nothing to fall back to from the CPU, and trying it again is announced in four lines.
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The tokenizer beside an ONNX model, without padding."""
+    from tokenizers import Tokenizer
+
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
+    with foreign_code(f"cannot read {file}: "), unheard(1):
+        tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def limits_beside(folder: Path) -> tuple[Any, Any]:
+    """Fields of the model's ``config.json`` and limit of its tokenizer, from files beside an ONNX model."""
+    config, tokenizer = (read_fields(folder / name) for name in ("config.json", "tokenizer_config.json"))
+    return SimpleNamespace(**config), tokenizer.get("model_max_length")
+
+
+def _labels(path: Path, session: Any) -> tuple[str, ...]:
+    """Label names from ``config.json`` beside the model, or from the model's own metadata."""
+    names = read_fields(path.parent / "config.json").get("id2label")
+    if isinstance(names, dict) and all(key.isdigit() for key in names):
+        return tuple(str(names[key]) for key in sorted(names, key=int))
+    if stored := session.get_modelmeta().custom_metadata_map.get("labels"):
+        return tuple(stored.split(","))
+    raise LabelError(
+        f"{path} does not name its labels (no id2label in config.json, no 'labels' metadata). "
+        "Say the order (--labels), for example entailment,neutral,contradiction"
+    )
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """One shipped model and its card."""
+
+    name: str
+    lang: str
+    path: Path
+    card: dict[str, Any]
+
+
+def embedded_models() -> list[EmbeddedModel]:
+    """All models that ship with evenli or with a package of models that is installed, sorted by language."""
+    places = [EMBEDDED, *(Path(registry.EMBEDDED.get(name)) for name in registry.EMBEDDED)]
+    cards = ((file.parent, read_toml(file)) for place in places for file in place.glob("*/card.toml"))
+    models = [EmbeddedModel(folder.name, str(card["lang"]), folder, card) for folder, card in cards]
+    return sorted(models, key=lambda model: (model.lang, model.name))
+
+
+def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
+    """The backend ``evenli:NAME`` or ``evenli:LANG``."""
+    models = embedded_models()
+    for model in models:
+        if target in {model.name, model.lang}:
+            return OnnxModel(str(model.path), request)
+    if target in _ELSEWHERE:
+        raise ModelError(
+            f"the embedded model '{target}' is non-commercial and packaged separately: pip install "
+            "evenli-models-nc (from a clone: pip install ./packages/evenli-models-nc), or name a model of your own"
+        )
+    shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
+    raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")
+
+
+_TEXTS = {".json", ".txt", ".md", ".toml", ".model", ".lock", ""}
+"""Endings of files beside a model that hold no weights."""
+
+
+def data_files(path: Path) -> list[Path]:
+    """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
+
+    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
+    it any file of the folder that is no text may be one, so all of those count.
+    """
+    try:
+        import onnx
+    except ImportError:
+        others = (file for file in path.parent.rglob("*") if file.is_file() and file.suffix not in _TEXTS)
+        return sorted(file for file in others if file.suffix != ".onnx")
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as error:  # protobuf raises classes of its own
+        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
+    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
+    # What is no UTF-8 comes as bytes.
+    locations = sorted({_text(entry.value) for entry in entries if _text(entry.key) == "location"})
+    for location in locations:
+        # Read as either system would: a path that leaves the folder on one of them is no path to trust.
+        ways = (PurePosixPath(location), PureWindowsPath(location))
+        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
+            raise ModelError(
+                f"{path} references external weights outside its folder ('{location}'); export it again with the "
+                "weights beside it"
+            )
+        if not (path.parent / location).is_file():
+            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
+    return [path.parent / location for location in locations]
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+
+
+def _tensors(message: Any, kind: Any) -> Iterator[Any]:
+    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if isinstance(part, kind):
+                yield part
+            else:
+                yield from _tensors(part, kind)

@@ -1,0 +1,161 @@
+"""The pair set: one table of premise-hypothesis pairs with what is known about each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.audit.results import DataCard
+from evenli.core.errors import InputError
+from evenli.core.record import Numbers
+
+PAIR_COLUMNS = {
+    "id": "unique within the set",
+    "subset": "PS, AS or NS for NLI-CoAL; gold or control for the checks",
+    "premise": "first sentence",
+    "hypothesis": "second sentence",
+    "gold": "correct label by name",
+    "occupation": "occupation word in the premise, or null",
+    "stereotype": "group the occupation is stereotyped as, or neutral",
+    "template": "sentence with the slot open; the second cluster of an interval",
+    "group": "group named in the hypothesis",
+}
+"""Columns of a pair set, all strings, in order."""
+
+
+_BLOCK = 20_000
+
+
+def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
+    rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
+    while block := list(islice(rows, _BLOCK)):
+        frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
+    return pl.concat(frames, rechunk=True)
+
+
+def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first row of each distinct pair of texts, in order, and which of these pairs every row is.
+
+    Texts become numbers first: ``unique`` and a join on a million texts would take 400 MB.
+    """
+    keys = np.zeros(frame.height, dtype=np.int64)
+    for name in ("premise", "hypothesis"):
+        codes = frame[name].fill_null("").rank("dense").to_numpy()
+        # Both ranks in one number, like two digits.
+        keys = keys * (int(codes.max()) + 1) + codes
+    _, first, where = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[where]
+
+
+class PairCard(DataCard, frozen=True):
+    """What run.json keeps of a pair set.
+
+    Attributes:
+        scores: Share of men minus share of women by occupation, where the list of occupations has it.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("occupation_list", "scores")
+
+    scores: Numbers = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """A named set of sentence pairs in one language: what an audit asks.
+
+    Attributes:
+        name: Short name shown to people, such as built-in or official v1.1.
+        suite: What the pairs are for: coal, probe, dev2020, swap, robust, groups or check.
+        lang: Language code.
+        frame: One row per pair: id, subset, premise, hypothesis, gold, occupation, stereotype, template, group.
+        source: Where the set comes from, in one line.
+        notes: Repairs and other things that a reader must know.
+        occupation_list: The list of occupations that the set was built from, if not the published one.
+        scores: Share of men minus share of women by occupation, where that list has it.
+    """
+
+    name: str
+    suite: str
+    lang: str
+    frame: pl.DataFrame
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    occupation_list: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse empty sets and duplicate ids: every later step relies on both."""
+        if self.frame.height == 0:
+            raise InputError(f"the pair set '{self.name}' is empty")
+        if self.frame["id"].n_unique() < self.frame.height:
+            repeated = self.frame["id"].filter(self.frame["id"].is_duplicated())
+            raise InputError(
+                f"the pair set '{self.name}' has {repeated.n_unique()} duplicate id(s), first '{repeated[0]}'; "
+                "ids must be unique"
+            )
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return self.frame.height
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, str | None]], extra: Sequence[str] = (), **fields: Any) -> PairSet:
+        """Build from dictionaries; absent columns become null, ids are numbered if absent.
+
+        ``extra`` are columns beside ours that are kept.
+        """
+        numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
+        return cls(frame=frame_of_rows(numbered, dict.fromkeys([*PAIR_COLUMNS, *extra], pl.String)), **fields)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the content: every column of every row, in order."""
+        digest = hashlib.sha256()
+        # Other columns of a user's file are part of what a run keeps.
+        for row in self.frame.select([*PAIR_COLUMNS, *self.extra]).iter_rows():
+            digest.update("\x1f".join("\x00" if value is None else value for value in row).encode())
+            digest.update(b"\x1e")
+        return digest.hexdigest()
+
+    @property
+    def extra(self) -> list[str]:
+        """Columns of the user's own, which travel with the pairs."""
+        return [name for name in self.frame.columns if name not in PAIR_COLUMNS]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per subset."""
+        return {str(key): int(n) for key, n in self.frame.group_by("subset", maintain_order=True).len().iter_rows()}
+
+    def where(self, condition: pl.Expr) -> PairSet:
+        """The rows that satisfy ``condition``."""
+        return replace(self, frame=self.frame.filter(condition))
+
+    def card(self) -> PairCard:
+        """A machine-readable data-set card: counts, hash, source and notes."""
+        return PairCard(
+            name=self.name,
+            suite=self.suite,
+            lang=self.lang,
+            source=self.source,
+            rows=len(self),
+            subsets=self.counts,
+            occupations=self.frame["occupation"].n_unique(),
+            templates=self.frame["template"].n_unique(),
+            distinct_pairs=len(distinct_pairs(self.frame)[0]),
+            sha256=self.sha256,
+            notes=list(self.notes),
+            occupation_list=self.occupation_list,
+            scores=dict(self.scores),
+        )

@@ -1,0 +1,137 @@
+"""A pair file scored with a model, and what that says in a few lines: answers and accuracy, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from evenli.audit.audit import Model, resolve_model
+from evenli.audit.models import ModelOptions
+from evenli.audit.predict import PredictSettings, RunFolder, predict
+from evenli.audit.predictions import ABSTAINED, Predictions
+from evenli.audit.results import Timings
+from evenli.audit.suites.files import read_pairs
+from evenli.core.format import with_interval
+from evenli.core.io import DIGITS
+from evenli.core.labels import LABELS
+from evenli.core.record import Number, Record
+from evenli.core.terminal import Progress
+from evenli.stats.proportion import wilson
+
+
+class Share(Record, frozen=True):
+    """A share with the ends of its interval."""
+
+    value: Number
+    low: Number
+    high: Number
+
+    def __str__(self) -> str:
+        return with_interval(self.value, self.low, self.high)
+
+
+class PredictionSummary(Record, frozen=True):
+    """How often each label was predicted, and how often that was right; 95 % intervals take pairs as independent.
+
+    Attributes:
+        pairs: How many were asked.
+        predicted: Answers by label.
+        gold: Pairs with a gold label.
+        accuracy: Of these, the share that was answered right.
+        timings: How long asking took; None where the table does not say.
+        abstained: Pairs without an answer, of a language model.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("abstained",)
+    computed: ClassVar[Mapping[str, str]] = {"shares": "shares", "accuracy_interval": "accuracy_interval"}
+
+    pairs: int
+    predicted: dict[str, int]
+    gold: int
+    accuracy: Number
+    timings: Timings | None = None
+    abstained: int | None = None
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """Share of every label with the ends of its interval."""
+        n = self.pairs
+        return {name: Share(count / n, *wilson(count / n, n)) for name, count in self.predicted.items()}
+
+    @property
+    def accuracy_interval(self) -> tuple[float, float] | None:
+        """Ends of the interval of the accuracy; None without gold labels."""
+        return wilson(self.accuracy, self.gold) if self.gold else None
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        shown = [f"{name} {self.predicted[name]} ({share})" for name, share in self.shares.items()]
+        if self.abstained is not None:
+            shown.append(f"abstained {self.abstained}")
+        lines = [f"{self.pairs} pairs: {', '.join(shown)}"]
+        if (ends := self.accuracy_interval) is not None:
+            lines.append(f"accuracy {Share(self.accuracy, *ends)} on {self.gold} pairs with a gold label")
+        return [*lines, "95% intervals, for pairs that are independent of each other"]
+
+
+def summarise(predictions: Predictions) -> PredictionSummary:
+    """Count the answers of a table, and those that are right where there is a gold label."""
+    answers, gold, timings = predictions.answers, predictions.frame["gold"], predictions.header.get("timings")
+    right = [answer == label for answer, label in zip(answers, gold.to_list(), strict=True) if label]
+    return PredictionSummary(
+        pairs=len(answers),
+        predicted={label: answers.count(label) for label in LABELS},
+        gold=len(right),
+        accuracy=round(sum(right) / len(right), DIGITS) if right else math.nan,
+        timings=Timings.from_dict(timings) if timings else None,
+        abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
+    )
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How a pair file is read and scored."""
+
+    gold_labels: Sequence[str] | None = None  # what 0, 1, 2 mean as gold labels; default the order of the hub
+    options: ModelOptions | None = None  # how to load the model
+    overwrite: bool = False  # replace another run in the run folder
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_warning: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class FilePredictions:
+    """A pair file with the answers of a model."""
+
+    predictions: Predictions  # every pair with the columns of the file and three logits
+    summary: PredictionSummary
+    notes: tuple[str, ...]  # what should be known of the file
+    folder: Path | None
+
+
+def predict_file(
+    model: Model, data: Any, lang: str = "en", *, out: str | Path | None = None, settings: FileSettings | None = None
+) -> FilePredictions:
+    """Score any pair file with a model; ``evenli predict``.
+
+    Args:
+        model: A spec, a model or a callable as ``audit`` takes it; None for the embedded one.
+        data: A .jsonl, .csv, .tsv or .parquet file, or a table.
+        lang: Language of the pairs.
+        out: Run folder, in which an interrupted run continues; None keeps everything in memory.
+        settings: Everything else.
+    """
+    settings = settings or FileSettings()
+    pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)
+    predictions = predict(
+        resolve_model(model, lang, settings.options),
+        [pairs],
+        None if out is None else RunFolder(out),
+        PredictSettings(overwrite=settings.overwrite),
+        on_progress=settings.on_progress,
+        on_warning=settings.on_warning,
+    )
+    return FilePredictions(predictions, summarise(predictions), pairs.notes, None if out is None else Path(out))

@@ -1,0 +1,323 @@
+"""A model-card section: results in the hub's ``model-index`` format, then the same for people.
+
+It is text of its own, or goes into a card that exists. Reading, merging and writing the metadata of the hub is left to
+``huggingface_hub``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenli.audit.audit import Audit, load_run
+from evenli.audit.report.export import markdown, pipe_table, tables
+from evenli.audit.report.summary import summarise, to_markdown
+from evenli.audit.results import DataCard
+from evenli.audit.suites.about import about_axis
+from evenli.audit.suites.base import Section, Suite, get_suite, judging
+from evenli.audit.suites.texts import FOUND_NOTHING, CardText
+from evenli.core.errors import EvenliError, InputError, RunError
+from evenli.core.estimate import Estimate
+from evenli.core.format import percent, prose
+from evenli.core.io import read_text, write_atomic
+from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.words import load_axis
+from evenli.words.axes import shipped_names
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
+LIMIT = 16 << 20
+"""Largest card that is read, in bytes."""
+PARTS = ("all", "yaml", "markdown")
+SOURCE = "https://github.com/evenli/evenli"
+_OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
+
+
+def card(run: Audit | str | Path, part: str = "all") -> str:
+    """The section as text; ``part`` is ``all``, ``yaml`` (front matter only) or ``markdown``."""
+    if part not in PARTS:
+        raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")
+    run = run if isinstance(run, Audit) else load_run(run)
+    pieces = {"yaml": front_matter(run), "markdown": section(run)}
+    return "\n".join(pieces.values()) if part == "all" else pieces[part]
+
+
+def front_matter(audit: Audit) -> str:
+    """YAML front matter with one ``model-index`` entry."""
+    from huggingface_hub import ModelCardData
+
+    results = eval_results(audit)
+    about = ModelCardData(model_name=audit.result.model.name, eval_results=results) if results else ModelCardData()
+    return f"---\n{about.to_yaml()}\n---\n"
+
+
+def eval_results(audit: Audit) -> list[EvalResult]:
+    """What the hub lists of an audit: one result per measure, with its interval."""
+    from huggingface_hub import EvalResult
+
+    suite, data = suite_of(audit), _data(audit)
+    asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
+    # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
+    # the model must at least do the task.
+    is_mute = audit.verdict.code == "none" if asked.judge else competence is None or bool(result.problem)
+    listed = asked.listed or (result.headline or asked.headline,)
+    metrics: list[tuple[str, str, Estimate]] = [
+        (name, f"{one.title}, {one.direction}", one)
+        for name, one in result.measures.items()
+        if name in listed and not is_mute
+    ]
+    if competence:
+        metrics.append(("accuracy", "competence on gold pairs", competence.gold))
+    return [
+        EvalResult(
+            task_type="text-classification",
+            task_name="Natural Language Inference",
+            dataset_type=asked.card_type or f"evenli-{suite}",
+            dataset_name=f"{asked.card_name or asked.title} ({data.name})",
+            dataset_config=data.lang,
+            dataset_split=str(audit.header.get("settings", {}).get("split", "full")),
+            dataset_revision=data.sha256,
+            metric_type=name,
+            metric_name=title,
+            metric_value=plain["value"],
+            metric_args={key: plain[key] for key in ("low", "high", "level", "n")},
+            source_name=f"evenli {audit.header.get('evenli', '?')}",
+            source_url=SOURCE,
+        )
+        for name, title, plain in ((name, title, one.to_dict()) for name, title, one in metrics)
+        if plain["value"] is not None
+    ]
+
+
+def section(audit: Audit) -> str:
+    """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
+    data, suite, scoring, about = _data(audit), suite_of(audit), audit.result.scoring, about_axis(audit.header)
+    notes = "".join(f"\n- {prose(note)}" for note in data.notes)
+    summary = summarise(audit)
+    detail = "" if summary.detail in {"", summary.sentence} else f"{prose(summary.detail)}\n\n"
+    table = tables(audit.result, suite)["measures"]
+    shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
+    things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
+    asked, result = get_suite(suite), audit.result.suites[suite]
+    text = asked.card(result, data, about) if asked.card else _general_text(asked)
+    extra = "".join(map(_plain_section, asked.sections(result, data))) if text.with_sections else ""
+    counts = data.subsets if text.counts is None else text.counts
+    sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
+    below = f"\n{text.below}" if text.below else ""
+    return f"""## {text.heading}
+
+{to_markdown(summary)}
+{detail}What was measured: whether {prose(audit.name)} {text.asked} {data.rows:,} pairs
+({prose(data.lang)}, {prose(data.name)}: {sets}){text.right};
+{data.occupations} {things}, {data.templates} templates.{notes}
+
+{markdown(shown)}
+{extra}Intervals: {percent(scoring.level)}, two-way cluster-robust over {things} and templates.{below}
+
+{_competence(audit)}
+
+What it does not show: it is about this checkpoint, these {things}, these sentences, {text.limits} It does not
+predict harm in an application.
+
+To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
+
+    {command(audit)}
+
+Measure: {text.measure}. Tool: [evenli]({SOURCE}).
+"""
+
+
+def _general_text(suite: Suite) -> CardText:
+    """What is true of any suite."""
+    title, reference = prose(suite.title), prose(suite.reference)
+    return CardText(
+        heading=f"Bias in inference: {title}",
+        asked=f"shows a bias on {title} ({reference}):",
+        limits=f"and these groups.\n{FOUND_NOTHING}",
+        measure=reference,
+    )
+
+
+def _competence(audit: Audit) -> str:
+    competence = audit.result.competence
+    if not competence:
+        return "Competence at the task was not assessed."
+    gold, stated = (f"{one.shown} of {one.n}" for one in (competence.gold, competence.stated))
+    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
+
+
+def _plain_section(section: Section) -> str:
+    """A table that a suite shows, and its sentences, as Markdown."""
+    if not section.rows:
+        return ""
+    columns = [">" * title.startswith(">") + prose(title.removeprefix(">")) for title in section.columns]
+    table = pipe_table(columns, ([prose(cell) for cell in row] for row in section.rows))
+    below = "\n".join(prose(line) for line in section.lines)
+    return f"**{prose(section.heading)}**\n\n{table}\n{below}\n\n"
+
+
+def command(audit: Audit) -> str:
+    """The audit command that asks the same again; a data file is a placeholder, its path is not stored.
+
+    Every option that is not at its default is there, but for ``--offline``, which is about a machine and not the audit.
+    """
+    model, suites = audit.result.model, list(audit.result.suites)
+    settings = audit.header.get("settings", {})
+    spec = model.spec or "MODEL"
+    if model.backend == "hf" and model.revision and "@" not in spec:
+        spec += f"@{model.revision}"
+    words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
+    # The suite of an axis is asked by default and needs no option.
+    axis = str(settings.get("axis", "gender"))
+    usual = load_axis(axis).suite if axis in shipped_names() else DEFAULT_SUITE
+    if suites != [usual]:
+        words += ["--suite", ",".join(suites)]
+    for suite in suites:
+        card = audit.result.data_of(suite)
+        if card is not None and card.occupation_list:
+            words += ["--occupations", card.occupation_list]
+        elif card is None or card.name.split(", ")[0] != get_suite(suite).built_in:
+            words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
+    # Names and defaults of the options, by the part of the settings that they are stored in.
+    parts = (
+        (settings, {"axis": "gender", "split": "full", "tokenised": False, "limit": None, "dominance": None}),
+        (settings, {"full": False}),
+        (audit.header if "limit" in settings else {}, {"seed": 0}),
+        (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
+        (asdict(audit.result.scoring), {"published": False}),
+    )
+    for given, defaults in parts:
+        for name, default in defaults.items():
+            value = given.get(name, default)
+            if value == default or value is None or value == []:
+                continue
+            words.append(f"--{name.replace('_', '-')}")
+            if not isinstance(value, bool):
+                words.append(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    return " ".join(map(_quoted, words))
+
+
+def suite_of(audit: Audit) -> str:
+    """The suite that the section is about: the one that judges; where none does, the first that says enough alone."""
+    suites = [get_suite(name) for name in audit.result.suites]
+    suite = judging(audit.result.suites) or next((one for one in suites if one.alone), None)
+    if suite is None:
+        judges = [name for name in SUITES if get_suite(name).judge is not None]
+        held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
+        raise RunError(
+            f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "
+            f"all of them (--suite {','.join(name for name in SUITES if name in {judges[0], *audit.result.suites})})"
+        )
+    return suite.name
+
+
+def _data(audit: Audit) -> DataCard:
+    """The card of the pairs of that suite."""
+    suite = suite_of(audit)
+    return audit.result.data_of(suite) or DataCard("unknown data", suite)
+
+
+def _quoted(word: str) -> str:
+    """One word of a shell, in one line of text: a line break is spelled out outside of the quotes."""
+
+    def spelled(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return f"'$'\\x{code:02x}''" if code < 0x80 else f"'$'\\u{code:04x}''"
+
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", spelled, shlex.quote(word))
+
+
+def merge_card(run: Audit | str | Path, file: str | Path) -> None:
+    """Write the results of a run into the card ``file``, which is made where it is missing.
+
+    What evenli wrote about the same pairs earlier is replaced; everything else stays. Comments in the YAML part are
+    lost, because the hub's library does not keep them.
+    """
+    audit, file = run if isinstance(run, Audit) else load_run(run), Path(file)
+    text = read_text(file, limit=LIMIT) if file.exists() else ""
+    write_atomic(file, merged(audit, text, str(file)))
+
+
+def push_card(run: Audit | str | Path, repository: str) -> str:
+    """Propose the results of a run for the card of a model on the hub, as a pull request; returns its address."""
+    from huggingface_hub import ModelCard, hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    audit = run if isinstance(run, Audit) else load_run(run)
+    message = f"Add the results of an evenli audit ({suite_of(audit)})"
+    try:
+        with _quiet():
+            try:
+                text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
+            except EntryNotFoundError:
+                text = ""
+            card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
+            return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
+    except EvenliError:
+        raise
+    except Exception as error:  # no network, no token, no such repository: each has a class of its own
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RunError(f"cannot write to {repository} on the hub ({reason}); log in with `hf auth login`") from error
+
+
+def merged(audit: Audit, text: str, name: str) -> str:
+    """The text of a card with the results of an audit in it."""
+    from huggingface_hub import ModelCard
+
+    try:
+        with _quiet():
+            card = ModelCard(text)
+    except Exception as error:  # YAML that cannot be read, or a model index that is none
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{name}: its metadata cannot be read ({reason}); mend the part between the --- lines"
+        ) from error
+    # Results of others, and ours on other pairs, stay.
+    about: Any = card.data
+    ours = eval_results(audit)
+    if ours:
+        about.model_name = about.get("model_name") or audit.result.model.name
+        about.eval_results = [*(one for one in about.get("eval_results") or [] if not _replaced(one, ours[0])), *ours]
+    card.text = _with_section(card.text, audit, name)
+    return str(card)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep remarks of the hub's library about a card off the terminal; what matters is raised."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _replaced(old: Any, new: Any) -> bool:
+    """Whether a result is an older one of ours on the same pairs."""
+    same = ("dataset_type", "dataset_name", "dataset_config", "dataset_split")
+    return old.source_url == SOURCE and all(getattr(old, name) == getattr(new, name) for name in same)
+
+
+def _with_section(text: str, audit: Audit, name: str) -> str:
+    # The marks name the pairs, so that a later audit on the same ones replaces the section.
+    suite = suite_of(audit)
+    card = audit.result.data_of(suite)
+    mark = re.sub(r"[^\w]+", "-", " ".join((suite, audit.result.lang or "", card.name if card else ""))).strip("-")
+    begin, end = f"<!-- evenli {mark} begin -->", f"<!-- evenli {mark} end -->"
+    block = f"{begin}\n{section(audit).strip()}\n{end}"
+    if begin not in text:
+        return f"{text.rstrip()}\n\n{block}\n".lstrip("\n")
+    before, _, rest = text.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not closing:
+        raise InputError(f"{name}: '{begin}' has no '{end}' after it; take the old section out and try again")
+    return f"{before}{block}{after}"

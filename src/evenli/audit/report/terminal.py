@@ -1,0 +1,307 @@
+"""Results and comparisons on a terminal: what was measured, how sure it is, what it means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evenli.audit.audit import Audit
+from evenli.audit.compare import RunComparison, model_names
+from evenli.audit.differences import Comparison, Difference
+from evenli.audit.predictions import ABSTAINED
+from evenli.audit.report.summary import print_summary, summarise
+from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
+from evenli.audit.robustness import known_wordings, wording_hint, wording_line
+from evenli.audit.suites.base import Section, Suite, get_suite
+from evenli.audit.suites.summary import range_of
+from evenli.core.estimate import Estimate, MeasureResult
+from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
+from evenli.stats.measure import get_measure
+
+_WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
+Row = Sequence[str]
+_MOVED = 10  # occupations shown; JSON has all of them
+
+
+def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
+    """Print an audit: the answer first, whatever a reader needs to trust it, and with ``verbose`` every table."""
+    result = audit.result
+    summary = summarise(audit)
+    print_summary(summary, result.verdict.code, console)
+    console.print()
+    _heading(result, console)
+    if verbose:
+        _competence(result.competence, console)
+        _show_tables(result, summary.detail, console)
+        if line := wording_line(audit):
+            console.print(escape(line))
+    else:
+        console.print(escape(does_the_task(result.competence)))
+        known = known_wordings(audit)
+        if known:
+            console.print(escape(known))
+        for line in prompting_lines(result, audit.header):
+            console.print(escape(line))
+        for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
+            suite, problem = get_suite(name), of_suite.problem
+            if suite.judge is None:
+                said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
+                console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
+        # One line of 80 columns, so that an audit fits a screen.
+        more = "" if known else wording_hint(audit)
+        console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
+    if files:
+        console.print(f"Files: {escape(files)}")
+
+
+def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
+    """Every suite with its measures and what helps to place the numbers."""
+    if detail:
+        console.print(f"\n[bold]In numbers[/]  {escape(detail)}")
+    # The first section of a suite stands with its measures, all others below those of every suite.
+    below: list[Section] = []
+    for name, of_suite in result.suites.items():
+        first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]
+        _show_suite(get_suite(name), of_suite, first, console)
+        below += rest
+    console.print()
+    for section in [*below, *prompting_sections(result)]:
+        _show_section(section, console)
+    limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
+    console.print(limits, style="dim")
+
+
+def _heading(result: AuditResult, console: Console) -> None:
+    """Model, pair sets and what must be known about them."""
+    cards = [result.data_of(suite) or DataCard("?", suite) for suite in result.suites]
+    name = f"[bold]{escape(result.model.title)}[/bold]"
+    machine = f"{result.model.device} {result.model.dtype}"
+    if len(cards) == 1:
+        (card,) = cards
+        console.print(f"{name} on {escape(card.name)} ({escape(card.lang)}, {card.rows} pairs, {machine})")
+    else:
+        console.print(f"{name} ({machine}) on")
+        for card in cards:
+            console.print(f"  {card.suite}: {escape(card.name)} ({escape(card.lang)}, {card.rows} pairs)")
+    for card in cards:
+        for note in card.notes:
+            console.print(f"note: {escape(note)}", style="dim")
+
+
+def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Console) -> None:
+    """The first section of a suite and its measures; a section without a table is the heading of the measures."""
+    style = "dim" if result.problem else ""
+    if result.problem:
+        console.print(f"Greyed out, these numbers say nothing about bias: {escape(result.problem)}.", style="magenta")
+    if first.rows:
+        _show_section(first, console, style)
+    wide = console.width >= _WIDE
+    heading = "Measures" if first.rows else first.heading or suite.title
+    for title, names in measure_tables(suite, result, heading):
+        _titled(title, _measures(suite, result, names, wide=wide), console, style)
+    if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
+        console.print(escape(explained_slices(titles)), style="dim")
+    for line in () if first.rows else first.lines:
+        console.print(escape(line))
+
+
+def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
+    """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
+    own = [name for name in result.measures if name in suite.own]
+    others = [name for name in result.measures if name not in suite.own]
+    return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
+
+
+def explained_slices(titles: Sequence[str]) -> str:
+    """What the columns of single stereotypes hold, which nobody can guess."""
+    return (
+        f"Columns {', '.join(titles)}: the same over the occupations of that stereotype alone; value is over all, "
+        "those without a stereotype included. n/a: not defined there."
+    )
+
+
+def _show_section(section: Section, console: Console, style: str = "") -> None:
+    if section.rows:
+        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console, style)
+    for line in section.lines:
+        console.print(escape(line))
+
+
+def _titled(heading: str, shown: Table, console: Console, style: str = "") -> None:
+    console.print()
+    console.print(escape(heading), style=f"italic {style}".strip())
+    console.print(shown, style=style or None)
+
+
+def table(
+    columns: Row, rows: Iterable[Row], main: Collection[int] = (), *, wrap: bool = False, tight: bool = False
+) -> Table:
+    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
+    for title in columns:
+        right = title.startswith(">")
+        name = escape(title.removeprefix(">"))
+        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
+    for at, row in enumerate(rows):
+        grid.add_row(*map(escape, row), style="bold" if at in main else None)
+    return grid
+
+
+def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:
+    slices = list(result.main.by_stereotype) if wide else []
+    titles = [f">{suite.slice_title.format(name)}" for name in slices]
+    rows, stressed = [], []
+    for at, name in enumerate(names):
+        one = result.measures[name]
+        title = f"  {one.title}" if name in suite.indented else one.title
+        if math.isnan(one.value):  # the note takes the place of the numbers
+            rows.append([title, number(one.value), one.note])
+            continue
+        stressed += [at] if name in suite.stressed else []
+        parts = [_short(one.by_stereotype[part]) for part in slices]
+        meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
+        rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
+    heads = ["measure", ">value", f">{percent(result.main.level)} interval", *titles]
+    grid = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
+    grid.columns[0].no_wrap = wide
+    return grid
+
+
+def _short(estimate: Estimate) -> str:
+    """Value and interval in two decimals each."""
+    undefined = math.isnan(estimate.value)
+    return UNDEFINED if undefined else with_interval(estimate.value, estimate.low, estimate.high, 2)
+
+
+def does_the_task(competence: Competence | None) -> str:
+    """In a sentence, whether the model does what any model of its kind should."""
+    if competence is None:
+        return "Whether it does the task at all was not assessed: there are no gold pairs."
+    gold, stated = (f"{percent(one.value)} of {one.n}" for one in (competence.gold, competence.stated))
+    judged = "It does not do the task well enough" if competence.problem else "It does the task"
+    return f"{judged}: it gets {gold} unmistakable pairs right, and {stated} in which the group is stated."
+
+
+def _competence(competence: Competence | None, console: Console) -> None:
+    if competence is None:
+        console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
+        return
+    # Runs of older versions have shares without intervals.
+    labels, controls = (
+        ", ".join(
+            f"{name} {_short(known[name]) if name in known else number(share, 2)}" for name, share in shares.items()
+        )
+        for shares, known in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
+    )
+    line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
+    console.print(escape(f"{line} ({controls})"))
+
+
+def prompting_sections(result: AuditResult) -> list[Section]:
+    """How a language model took the questions, a table for each suite; none where the model is none."""
+    sections = []
+    for suite, measures in result.prompting.items():
+        rows = [
+            (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
+            for one in measures.values()
+        ]
+        heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
+        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
+    return sections
+
+
+def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
+    """The same in a line for each suite, for the first screen."""
+    asked, how = header.get("prompting"), ""
+    if isinstance(asked, Mapping):
+        views = (asked.get(name) for name in ("prompts", "orders"))
+        wordings, orders = (len(one) if isinstance(one, Sequence) else 0 for one in views)
+        how = f"asked in {wordings} wording(s) × {orders} option orders; "
+    return [f"Language model: {how}{_prompting(measures)}." for measures in result.prompting.values()]
+
+
+def _prompting(measures: Mapping[str, MeasureResult]) -> str:
+    shown = {name: f"{percent(one.value)} ({range_of(one.low, one.high)})" for name, one in measures.items()}
+    parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
+    gap = measures.get("abstention_gap")
+    if gap is not None and (gap.low > 0 or gap.high < 0):
+        parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
+    names = {
+        "order_agreement": "the same answer in all orders {}",
+        "prompt_agreement": "in all wordings {}",
+        "first_option": "the first option chosen {}",
+    }
+    return ", ".join(parts + [text.format(shown[name]) for name, text in names.items() if name in shown])
+
+
+def show_comparison(compared: RunComparison, console: Console) -> None:
+    """Print every further run against the first, suite by suite."""
+    for index, suite in enumerate(compared.suites):
+        if index:
+            console.print()
+        _compare_suite(compared, suite, console)
+
+
+def _compare_suite(compared: RunComparison, suite: str, console: Console) -> None:
+    first, *others = compared.runs
+    described = get_suite(suite)
+    card = first.result.data_of(suite)
+    items, answers = (described.items.name, described.items.answers) if described.items else ("items", "Biased answers")
+    for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
+        if index:
+            console.print()
+        for place, audit, name in zip(("first ", "second"), (first, run), model_names((first, run)), strict=True):
+            console.print(f"{place}  [bold]{escape(name)}[/bold] ({escape(str(audit.path))})")
+        console.print(
+            f"{one.n:,} shared {items} of {escape(card.name if card else '?')} "
+            f"({escape(card.lang if card else '?')}), {one.clusters['occupations']} occupations, "
+            f"{one.clusters['templates']} templates"
+        )
+        console.print()
+        console.print(_differences(one, described.stressed, corrected=len(others) > 1, wide=console.width >= _WIDE))
+        console.print()
+        test = one.mcnemar
+        corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
+        console.print(
+            f"{answers}: {test.both:,} {items} in both, {test.only_first:,} only in the first, {test.only_second:,} "
+            f"only in the second, {test.neither:,} in neither (exact McNemar p {p_bound(test.p)}{corrected}; takes "
+            f"{items} as independent)"
+        )
+        _moved(one, console)
+        console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, index))}")
+    console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
+
+
+def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
+    level = next(iter(compared.measures.values())).level
+    heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
+    rows = []
+    for name, d in compared.measures.items():
+        entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
+        reading = [d.note or entry.direction] if wide else []
+        rows.append([entry.title, *difference_cells(d), *map(p_bound, p_values), *reading])
+    main = [at for at, name in enumerate(compared.measures) if name in stressed]
+    return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
+
+
+def difference_cells(d: Difference) -> list[str]:
+    """Both scores, their difference and its interval."""
+    return [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
+
+
+def _moved(compared: Comparison, console: Console) -> None:
+    moved = compared.occupations.filter(compared.occupations["difference"] != 0)
+    if not moved.height:
+        console.print("No occupation moved.")
+        return
+    shown = ", ".join(
+        f"{escape(str(row['occupation']))} {row['first']:.2f} -> {row['second']:.2f}"
+        for row in moved.head(_MOVED).iter_rows(named=True)
+    )
+    more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
+    console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")

@@ -1,0 +1,24 @@
+"""What this room adds."""
+
+from evenli.core.rooms import Room
+
+ROOM = Room(
+    entries={
+        "suites": {
+            "coal": "evenli.audit.suites.coal:SUITE",
+            "probe": "evenli.audit.suites.probe:SUITE",
+            "dev2020": "evenli.audit.suites.dev2020:SUITE",
+            "robust": "evenli.audit.suites.robust:SUITE",
+            "swap": "evenli.audit.suites.swap:SUITE",
+            "groups": "evenli.audit.suites.groups:SUITE",
+        },
+        "models": {
+            "hf": "evenli.audit.models.hf:HFModel",
+            "onnx": "evenli.audit.models.onnx:load",
+            "evenli": "evenli.audit.models.onnx:load_embedded",
+            "py": "evenli.audit.models.callables:load",
+            "fake": "evenli.audit.models.fakes:load",
+        },
+    },
+    commands="evenli.audit.commands:COMMANDS",
+)

@@ -1,0 +1,235 @@
+"""Checks of the model, pairs whose answer is beyond doubt, and of a pair set: is it what it claims to be?"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+
+from scipy.stats import binomtest
+
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import SLOT, fill, subset_of
+from evenli.core.errors import InputError, ResourceError
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.sample import Design
+from evenli.words import Axis, load_axis
+
+CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
+TOGETHER = 3
+"""Of more groups than this, control pairs are judged by the group in the premise, not by each pair of groups."""
+TWO_GROUPS = 8
+"""Control pairs in a template about two groups."""
+COMPETENT = 0.6
+"""Accuracy below this gives no verdict: on the gold pairs, and on each kind of pair that states the group.
+
+Chance is one third. Of 20 pairs, the built-in number per kind, 60 % are 12: a model that guesses gets there in 1.3 % of
+cases, one that is right on 80 % misses it in 1.0 %. Of the four kinds together that is 4 %.
+"""
+_BY_CHANCE = 0.05
+"""With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
+FEW_TEMPLATES = 10
+"""With fewer templates for all occupations nobody can see whether their effects are skewed (docs/methods.md)."""
+_NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
+"""Findings that do not stop an audit, and what is noted of them."""
+
+
+def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
+    """Hand-written unmistakable pairs, at least twenty per label, without groups or occupations."""
+    table = load_axis(axis).language(lang).gold
+    rows = table.rows("label", "premise", "hypothesis")
+    for number, row in enumerate(rows, 1):
+        if row["label"] not in LABELS:
+            raise ResourceError(f"{table.name}, row {number}: label '{row['label']}' is not one of {', '.join(LABELS)}")
+    return PairSet.from_rows(
+        ({**row, "subset": "gold", "gold": row["label"]} for row in rows),
+        name=f"gold pairs ({lang})",
+        suite="check",
+        lang=lang,
+        source=f"evenli resource {table.name}",
+    )
+
+
+def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
+    """Pairs about stated groups: a competent model knows what *woman* and *man* mean.
+
+    For the last CONTROL_TEMPLATES templates, which the built-in audit never reaches: group → same group is
+    entailment, group → other group is contradiction, group → *person* is entailment, *person* → group is neutral.
+    With more than two groups there are more such pairs in a template, and fewer templates are asked.
+    """
+    axis = load_axis(axis)
+    language = axis.language(lang)
+    words = language.group_words
+    cases: list[tuple[str, str, str]] = [(a, b, ENTAILMENT if a == b else CONTRADICTION) for a in words for b in words]
+    for group in words:
+        cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
+    filled = {**words, "person": language.person}
+    # More groups make more cases: fewer templates keep the number of control pairs near that of two groups.
+    asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
+    templates = axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
+    rows = [
+        {
+            "id": f"control-{number:03d}-{_kind(premise, hypothesis, len(words))}",
+            "subset": "control",
+            "premise": fill(template, filled[premise]),
+            "hypothesis": fill(template, filled[hypothesis]),
+            "gold": gold,
+            "template": template,
+            "group": hypothesis if hypothesis in words else None,
+        }
+        for number, (template, (premise, hypothesis, gold)) in enumerate(product(templates, cases))
+    ]
+    return PairSet.from_rows(
+        rows,
+        name=f"control pairs ({lang})",
+        suite="check",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}",
+    )
+
+
+def is_known(hits: int, n: int) -> bool:
+    """Whether so many right answers to pairs of one kind show that a model knows what they mean.
+
+    >>> is_known(12, 20), is_known(5, 8), is_known(6, 8)
+    (True, False, True)
+    """
+    return (
+        n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE)
+    )
+
+
+def _kind(premise: str, hypothesis: str, groups: int) -> str:
+    """Which control pairs must pass together: of many groups a single pair of them has too few."""
+    if groups <= TOGETHER or "person" in (premise, hypothesis):
+        return f"{premise}-{hypothesis}"
+    return "same-same" if premise == hypothesis else f"{premise}-other"
+
+
+_KANA = re.compile(r"[\u3040-\u30ff]")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule broken by one row."""
+
+    id: str
+    rule: str
+    detail: str
+
+    @property
+    def noted(self) -> bool:
+        """Whether an audit notes it and goes on."""
+        return self.rule in _NOTED
+
+
+def looks_like(text: str, lang: str) -> bool:
+    """Whether a sentence can be of a language, judged by its script alone.
+
+    >>> looks_like("the nurse waves.", "en"), looks_like("看護師が手を振る。", "zh")
+    (True, False)
+    """
+    han, kana = bool(_HAN.search(text)), bool(_KANA.search(text))
+    return {"ja": kana or han, "zh": han and not kana}.get(lang, not han and not kana)
+
+
+def leaking_words(template: str, words: Mapping[str, str], lang: str) -> list[str]:
+    """Group-revealing words in a template outside its slot: by token, or by substring where no spaces are written."""
+    text = unicodedata.normalize("NFKC", template.replace(SLOT, " ")).lower()
+    for word in (word for word, group in words.items() if group == "-"):
+        text = text.replace(word, " ")
+    if lang in {"ja", "zh"}:
+        return sorted(word for word in words if word in text)
+    tokens = _WORD.findall(text)
+    present = {*tokens, *(token.removesuffix("'s").removesuffix("’s") for token in tokens)}
+    present |= {" ".join(pair) for pair in pairwise(tokens)}
+    return sorted(present & set(words))
+
+
+def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
+    """Check every row of a CoAL set.
+
+    Rules: ``slot`` the template has a slot; ``slots`` it has only one; ``difference`` filling it with occupation and
+    group word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
+    label is neutral; ``subset`` agrees with stereotype and group; ``stereotype`` an occupation has one only.
+    """
+    return list(_findings(pairs, load_axis(axis)))
+
+
+def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
+    words = axis.language(pairs.lang).group_words
+    revealing = axis.revealing_words(pairs.lang)
+    leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
+    # Segmented Japanese has spaces within occupations, which the word list writes without.
+    spaced = pairs.lang not in {"ja", "zh"}
+
+    def bare(text: str) -> str:
+        return text if spaced else text.replace(" ", "")
+
+    types: dict[str, str] = {}
+    for row in pairs.frame.iter_rows(named=True):
+        first = types.setdefault(row["occupation"], row["stereotype"])
+        template, slots = row["template"], row["template"].count(SLOT)
+        expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
+        subset = subset_of(row["group"], () if row["stereotype"] == "neutral" else (row["stereotype"],))
+        broken = {
+            "slot": slots == 0,
+            "slots": slots > 1,
+            "difference": tuple(map(bare, expected)) != (bare(row["premise"]), bare(row["hypothesis"])),
+            "leak": bool(leaks[template]),
+            "gold": row["gold"] != "neutral",
+            "subset": subset != row["subset"],
+            "stereotype": first != row["stereotype"],
+        }
+        if any(broken.values()):
+            details = {
+                "slot": f"no slot in '{template}'",
+                "slots": f"{slots} slots in '{template}'",
+                "difference": f"'{row['premise']}' / '{row['hypothesis']}'",
+                "leak": f"{', '.join(leaks[template])} in '{template}'",
+                "gold": f"gold label is {row['gold']}",
+                "subset": f"tagged {row['subset']}, is {subset}",
+                "stereotype": f"'{row['occupation']}' is {first} and {row['stereotype']}",
+            }
+            yield from (Finding(row["id"], rule, details[rule]) for rule, is_broken in broken.items() if is_broken)
+
+
+def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
+    """The door of an audit, for files, tables, releases and pair sets: pairs that are not what they claim are refused.
+
+    The same rules as ``evenli data --check``, which lists every finding. Two of them are faults of a template and not
+    of a claim, and the published releases have some: these are noted.
+    """
+    # Counted one by one: every row of a large file may have a finding.
+    counts: Counter[str] = Counter()
+    first: dict[str, Finding] = {}
+    for finding in _findings(pairs, load_axis(axis)):
+        kind = finding.rule if finding.noted else "broken"
+        counts[kind] += 1
+        first.setdefault(kind, finding)
+    if counts["broken"]:
+        broken = first["broken"]
+        raise InputError(
+            f"{pairs.name}, pair '{broken.id}': {broken.rule}: {broken.detail}; {counts['broken']} finding(s) in all, "
+            "see 'evenli data --check'"
+        )
+    notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
+    notes += _few_templates(pairs)
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
+
+
+def _few_templates(pairs: PairSet) -> list[str]:
+    """What must be known of intervals that rest on a few sentences."""
+    design = Design.of(pairs.frame)
+    count = int(design.templates.max()) + 1
+    if count >= FEW_TEMPLATES or len(design.stratum) <= count or not design.is_crossed:
+        return []
+    return [
+        f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are too "
+        f"narrow if few sentences move the answers far more than the others ({FEW_TEMPLATES} templates are better)"
+    ]

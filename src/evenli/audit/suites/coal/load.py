@@ -1,0 +1,339 @@
+"""The pairs of NLI-CoAL: built-in, an official release, or a file or table of the user's own.
+
+An official release is read and repaired here, and its word and template lists can be recovered from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import polars as pl
+
+from evenli.audit.pairs import PairSet, frame_of_rows
+from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
+from evenli.audit.suites.checks import Finding, check_pairs, looks_like, validate
+from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.files import json_lines, read_pairs
+from evenli.core.errors import InputError, PairError
+from evenli.core.io import archive_texts, file_kind
+from evenli.core.labels import NEUTRAL
+from evenli.core.parse import parse_json_object
+from evenli.words import Axis, Occupation, load_axis
+from evenli.words.axes import NO_STEREOTYPE
+
+_NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
+"""Columns that every row of NLI-CoAL has once it is complete."""
+_PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
+
+
+def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
+    """Load PS, AS and NS pairs.
+
+    Args:
+        lang: Language.
+        data: None for the built-in set; a release folder or archive; or a pair file.
+        options: ``split`` and ``tokenised`` for releases, ``axis``, ``occupations`` for the built-in set.
+    """
+    return load(Request(lang, data, **options))
+
+
+def load(request: Request) -> PairSet:
+    """The pairs that a request asks for; pairs of another language are refused."""
+    lang, axis = request.lang, load_axis(request.axis)
+    axis.language(lang)
+    if request.data is None:
+        _refuse_release_options(request, "the built-in pairs have")
+        return build_coal(lang, axis=axis, occupations=request.occupations)
+    is_path = isinstance(request.data, str | Path)
+    origin = Path(request.data) if is_path else "the table"
+    if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
+        _refuse_release_options(request, f"{origin} is a pair file and has")
+        pairs = _complete(read_pairs(request.data, lang), axis)
+    else:
+        pairs = read_release(request.data, lang, split=request.split, tokenised=request.tokenised, axis=axis)
+    pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
+    foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
+    if foreign.sum():
+        example = pairs.frame["premise"].filter(foreign)[0]
+        raise InputError(
+            f"{foreign.sum()} of {len(pairs)} premises in {origin} do not look like language '{lang}', "
+            f"first: '{example}'; set the language (--lang) or split the file"
+        )
+    return pairs
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """The pairs of a file or release, and every rule that a row of them breaks."""
+
+    pairs: PairSet
+    findings: tuple[Finding, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Findings by rule."""
+        return dict(Counter(finding.rule for finding in self.findings))
+
+    @property
+    def problem(self) -> str:
+        """Why an audit refuses the pairs; empty if it takes them."""
+        refused = [finding for finding in self.findings if not finding.noted]
+        if not refused:
+            return ""
+        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
+        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
+
+    def lines(self) -> list[str]:
+        """What there is, and the first finding of every rule, for people."""
+        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
+        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
+        lines += [f"note: {note}" for note in pairs.notes]
+        for rule, count in self.counts.items():
+            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
+        return lines if self.findings else [*lines, "no findings"]
+
+
+def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
+    """Check a pair file or a release as an audit would, and list everything; ``evenli data --check``.
+
+    Args:
+        data: A release folder or archive, a pair file or a table.
+        lang: Language.
+        options: ``split`` and ``tokenised`` for releases, ``axis``.
+    """
+    pairs = load_coal(lang, data, **options, checked=False)
+    return CheckedFile(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
+
+
+def check(pairs: PairSet, request: Request) -> PairSet:
+    """Apply the same rules to pairs that were made in Python; a language without word lists has none to break."""
+    axis = load_axis(request.axis)
+    if pairs.lang not in axis.languages:
+        return pairs
+    return check_pairs(_complete(pairs, axis), axis=axis)
+
+
+def _refuse_release_options(request: Request, what: str) -> None:
+    """Refuse options that would change nothing but the name of the run."""
+    if request.split != "full":
+        raise InputError(f"split '{request.split}' is for official releases; {what} no splits; leave it out")
+    if request.tokenised:
+        raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
+
+
+def _complete(pairs: PairSet, axis: Axis) -> PairSet:
+    """Fill in group, template and subset where a file leaves them out, or say what cannot be known."""
+    words = axis.language(pairs.lang).group_words
+    types = {occupation.word: occupation.stereotype for occupation in axis.occupations(pairs.lang)}
+
+    def complete(row: dict[str, Any]) -> dict[str, Any]:
+        row["stereotype"] = row["stereotype"] or types.get(row["occupation"])
+        if problem := _problem(row, words, axis) or _slots(row, words):
+            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
+        subset = subset_of(row["group"], () if row["stereotype"] == NO_STEREOTYPE else (row["stereotype"],))
+        return {**row, "gold": NEUTRAL, "subset": row["subset"] or subset}
+
+    rows = pairs.frame.iter_rows(named=True)
+    if not pairs.frame.select(pl.any_horizontal(pl.col(_NEEDED).is_null().any())).item():
+        # A stored table has everything, and a second copy of a large one would double its memory.
+        for row in rows:
+            if problem := _problem(row, words, axis):
+                raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
+        return pairs
+    return replace(pairs, frame=frame_of_rows(map(complete, rows), pairs.frame.schema))
+
+
+def _problem(row: Mapping[str, Any], words: Mapping[str, str], axis: Axis) -> str:
+    """What a column says that NLI-CoAL cannot have; empty if nothing."""
+    if not row["occupation"]:
+        return "no occupation; NLI-CoAL needs the column occupation (or occ_word)"
+    if row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names}:
+        return f"stereotype '{row['stereotype']}' is not neutral or one of {', '.join(axis.group_names)}"
+    if row["group"] not in {None, *words}:
+        return f"group '{row['group']}' is not one of {', '.join(words)}"
+    if row["gold"] not in {None, NEUTRAL}:
+        return f"gold label '{row['gold']}'; in NLI-CoAL all are neutral"
+    return "" if row["subset"] in {None, *SUBSETS} else f"subset '{row['subset']}' is not one of PS, AS, NS"
+
+
+def _slots(row: dict[str, Any], words: Mapping[str, str]) -> str:
+    """Fill in group and template from the sentences; what is wrong with these if it cannot be done."""
+    for group, word in words.items():
+        template = slot_template(row["premise"], row["hypothesis"], row["occupation"], word)
+        if template and row["group"] in {None, group}:
+            row["group"], row["template"] = group, row["template"] or template
+    if row["group"] and row["template"]:
+        return ""
+    known = ", ".join(words.values())
+    return f"premise and hypothesis must differ only in '{row['occupation']}' and one of {known}"
+
+
+_FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
+_FIELDS = ("id", "sentence1", "sentence2", "label", "occ_word", "occ_type")
+_FOLDERS = {
+    ("full", False): ("all-words", "untokenized"),
+    ("full", True): ("tokenized",),
+    ("down", False): ("downsamp",),
+    ("down", True): ("downsamp-tokenized",),
+}
+WIDTH = 10
+
+
+def read_release(
+    path: str | Path, lang: str, *, split: str = "full", tokenised: bool = False, axis: Axis | str = "gender"
+) -> PairSet:
+    """Read PS, AS and NS of an official release, a folder or its ``.tar.xz``.
+
+    The set a row belongs to is the file it stands in. Where ``occ_type`` contradicts the file (16 Japanese NS rows do),
+    occupation and type are repaired from the sentence and a note counts them. ``split`` is ``full`` or ``down``;
+    ``tokenised`` means the pre-segmented Japanese files.
+    """
+    axis = load_axis(axis)
+    if split not in SPLITS:
+        raise InputError(f"split '{split}' is unknown; choose {' or '.join(SPLITS)}")
+    files = _members(Path(path), _FOLDERS[split, tokenised])
+    if not files:
+        wanted = " or ".join(_FOLDERS[split, tokenised])
+        raise InputError(f"{path} holds no NLI-CoAL evaluation set ({wanted}/1-prostereo….json); is it the release?")
+    rows, repaired = [], 0
+    words = axis.language(lang).group_words
+    for subset in SUBSETS:
+        origin, text = files[subset]
+        raw = _parse_json_lines(text, origin)
+        known = {str(row["occ_word"]) for row in raw}
+        for number, row in enumerate(raw, 1):
+            fixed, mistagged = _row(row, subset, known, words, f"{origin}, line {number}")
+            repaired += mistagged
+            # The template is a cluster key: the same for the segmented and the plain sentence.
+            if tokenised:
+                fixed["template"] = fixed["template"].replace(" ", "")
+            rows.append(fixed)
+    notes = (f"{repaired} rows carried an occupation tag of another set and were repaired",) if repaired else ()
+    version = re.search(r"v\d+\.\d+", files[PS][0])
+    kind = ("downsampled" if split == "down" else "full", "tokenised" if tokenised else "")
+    return PairSet.from_rows(
+        rows,
+        name=" ".join(filter(None, ("official", version.group(0) if version else "", *kind))),
+        suite="coal",
+        lang=lang,
+        source="NLI-CoAL release, Anantaprayoon et al. 2024 (MIT)",
+        notes=notes,
+    )
+
+
+def recover_lists(pairs: PairSet) -> tuple[list[Occupation], list[str]]:
+    """Recover the ordered occupation and template lists a full release was built from.
+
+    Block ``k`` of ten rows holds occupation ``k`` and templates ``k .. k + 9``; so each block after the first
+    adds one template. ``build_coal`` on the result gives the release again.
+    """
+    neutral, stereotyped = (pairs.frame.filter(pl.col("subset") == subset) for subset in (NS, PS))
+    first_half = neutral.filter(pl.col("group") == neutral["group"][0])
+    rows = pl.concat([first_half, stereotyped]).select("occupation", "stereotype", "template").rows()
+    if len(rows) % WIDTH:
+        raise InputError(f"'{pairs.name}' is not a full sliding-window set: {len(rows)} rows do not fill blocks of ten")
+    blocks = [rows[start : start + WIDTH] for start in range(0, len(rows), WIDTH)]
+    occupations = [Occupation(block[0][0], block[0][1], block[0][0]) for block in blocks]
+    templates = [row[2] for row in blocks[0]] + [block[-1][2] for block in blocks[1:]]
+    return occupations, templates
+
+
+def to_official_jsonl(pairs: PairSet, subset: str) -> str:
+    """Write one subset in the exact format of the release."""
+    stereotype = pl.col("stereotype")
+    rows = pairs.frame.filter(pl.col("subset") == subset).select(
+        pl.col("id").cast(pl.Int64),
+        sentence1="premise",
+        sentence2="hypothesis",
+        label="gold",
+        occ_word="occupation",
+        occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
+    )
+    return json_lines(rows)
+
+
+def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
+    """The template both sentences come from, or None.
+
+    >>> slot_template("the nurse and the man.", "the man and the man.", "nurse", "man")
+    'the [Sub] and the man.'
+    """
+    matches = re.finditer(re.escape(group_word), hypothesis)
+    candidates = [hypothesis[: match.start()] + SLOT + hypothesis[match.end() :] for match in matches]
+    candidates.insert(0, hypothesis.replace(group_word, SLOT))
+    return next((t for t in candidates if SLOT in t and fill(t, occupation) == premise), None)
+
+
+def _row(
+    row: Mapping[str, object], subset: str, known: set[str], words: Mapping[str, str], where: str
+) -> tuple[dict[str, str], bool]:
+    """A row in our columns, and whether its tag was of another set."""
+    premise, hypothesis = str(row["sentence1"]), str(row["sentence2"])
+    occupation = str(row["occ_word"])
+    matched = _match(premise, hypothesis, occupation, words)
+    tag = str(row["occ_type"]).removesuffix("-stereo")
+    mistagged = (tag == NO_STEREOTYPE) != (subset == NS)
+    # The longest word first: "police officer" holds "officer".
+    if mistagged or not matched:
+        candidates = ((word, _match(premise, hypothesis, word, words)) for word in sorted(known, key=len, reverse=True))
+        occupation, matched = next((pair for pair in candidates if pair[1]), (occupation, matched))
+    if not matched:
+        raise InputError(
+            f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
+            f"{', '.join(words.values())}; wrong language (--lang)?"
+        )
+    fixed = {
+        "id": str(row["id"]),
+        "subset": subset,
+        "premise": premise,
+        "hypothesis": hypothesis,
+        "gold": str(row["label"]),
+        "occupation": occupation,
+        "stereotype": NO_STEREOTYPE if subset == NS else tag,
+        "template": matched[0],
+        "group": matched[1],
+    }
+    return fixed, mistagged
+
+
+def _match(premise: str, hypothesis: str, occupation: str, words: Mapping[str, str]) -> tuple[str, str] | None:
+    # The pre-segmented files have spaces inside words.
+    if occupation not in premise:
+        premise, hypothesis = premise.replace(" ", ""), hypothesis.replace(" ", "")
+    templates = ((slot_template(premise, hypothesis, occupation, word), group) for group, word in words.items())
+    return next(((template, group) for template, group in templates if template), None)
+
+
+def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Subset -> (file name, text) of the three evaluation files; empty if one is missing."""
+    # The directory given may itself be one of the folders, so its name counts as the parent of the files in it.
+    root = path.absolute().name
+
+    def subset_of(name: str) -> str:
+        file = PurePosixPath(root, name)
+        belongs = file.parent.name in folders and file.suffix == ".json"
+        return next((subset for subset, stem in _FILES.items() if belongs and file.name.startswith(stem)), "")
+
+    if not path.exists():
+        raise InputError(f"no such file or folder: {path}")
+    texts = archive_texts(path, lambda name: bool(subset_of(name)))
+    members = {subset_of(name): ("/".join(f"{root}/{name}".split("/")[-2:]), texts[name]) for name in texts}
+    return members if len(members) == len(_FILES) else {}
+
+
+def _parse_json_lines(text: str, origin: str) -> list[dict[str, Any]]:
+    """The rows of a release; a broken line or a missing field is named with its number."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        row = parse_json_object(line, f"{origin}, line {number}")
+        if missing := [name for name in _FIELDS if name not in row]:
+            raise PairError(f"{origin}, line {number}: missing field(s) {', '.join(missing)}")
+        rows.append(row)
+    return rows

@@ -1,0 +1,248 @@
+"""What is said of a model: the causes that the intervals support, and a first screen for a reader with ten seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
+from evenli.audit.suites.base import refuse, with_article
+from evenli.audit.suites.coal.causes import EVEN, INCOHERENT, items
+from evenli.audit.suites.coal.results import CoalResult, ReadingRow
+from evenli.audit.suites.summary import Bar, PlainNumber, Share, Summary, in_one_sentence, plain_number, typical_pair
+from evenli.core.estimate import Estimate, MeasureResult
+from evenli.core.format import percent, with_interval
+from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.stats.sample import Sample
+from evenli.words.axes import NO_STEREOTYPE
+
+CAUSES = ("stereotype", "default_gender", "undirected")
+ELSEWHERE = "default_of_stereotyped"
+"""Where stereotyped jobs lean to one group as a whole and the others do not, the default shows in this measure only."""
+NEGLIGIBLE = 0.05
+"""A cause whose interval lies within this of 0 is negligible: fewer than one sentence in twenty goes astray."""
+SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
+"""Up to which value a cause has which size: one sentence in ten, and about one in three. Finer words would promise more
+than the list of 13 female words can tell apart: the interval of ``stereotype`` is often 0.3 wide."""
+ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
+COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
+_SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
+_KINDS = ("first", "second")
+
+
+def judge(result: CoalResult, competence: Competence | None) -> Verdict:
+    """Name every cause that its interval supports.
+
+    A lean is supported if its interval excludes 0 and does not lie within NEGLIGIBLE of it; undirected error, which is
+    never below 0, if its interval lies above NEGLIGIBLE. Without a competence the gate is skipped.
+    """
+    if (refused := refuse(competence)) is not None:
+        return refused
+    readings = result.readings
+    measured = {name: result.measures[name] for name in (*CAUSES, ELSEWHERE) if name in result.measures}
+    main = measured["stereotype"]
+    if math.isnan(main.value):
+        why = "it needs PS and AS pairs of the same sentences"
+        why = why if readings or not result.notes else result.notes[0]
+        return Verdict("none", f"No verdict: 'stereotype' is {main.note}; {why}.")
+    if math.isnan(main.low):
+        return Verdict("none", f"No verdict: 'stereotype' has {main.note}.")
+    defined = {name: one for name, one in measured.items() if not math.isnan(one.low)}
+    named = [_cause(name, one, readings) for name, one in defined.items() if supported(name, one)]
+    usual = next((cause.direction for cause in named if cause.name == "default_gender"), None)
+    # The same default for all jobs is said once.
+    named = [cause for cause in named if cause.name != ELSEWHERE or cause.direction != usual]
+    # What has a direction comes first, then the larger.
+    named.sort(key=lambda cause: (cause.name == "undirected", -abs(cause.estimate.value)))
+    missing = [
+        f" {one.title.capitalize()} cannot be judged: {one.note}." for one in measured.values() if math.isnan(one.low)
+    ]
+    if named:
+        code: VerdictCode = "error" if named[0].name == "undirected" else "bias"
+        sentences = [_sentence(cause, readings, first=cause is named[0]) for cause in named]
+        return Verdict(code, " ".join(sentences) + "".join(missing), named)
+    values = ", ".join(
+        f"{one.title} {with_interval(one.value, one.low, one.high, 2, sign=name != 'undirected')}"
+        for name, one in defined.items()
+        if name != ELSEWHERE
+    )
+    if all(negligible(one) for one in defined.values()) and not missing:
+        almost = "Even at this resolution: jobs are almost never read as anybody's."
+        return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
+    return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.{''.join(missing)}")
+
+
+def size_of(value: float) -> str:
+    """A cause in a word.
+
+    >>> size_of(0.04), size_of(-0.2), size_of(0.3)
+    ('slight', 'clear', 'strong')
+    """
+    return next(word for limit, word in SIZES if abs(value) < limit)
+
+
+def supported(name: str, one: Estimate) -> bool:
+    """Whether the interval of a cause supports it."""
+    if name == "undirected":
+        return one.low > NEGLIGIBLE
+    return (one.low > 0 or one.high < 0) and not negligible(one)
+
+
+def negligible(one: Estimate) -> bool:
+    """Whether the interval of a cause lies within NEGLIGIBLE of 0."""
+    return one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE
+
+
+def common_cause(name: str, measured: MeasureResult) -> Cause:
+    """Stereotype or undirected error, which any number of groups has."""
+    direction, label = "none", "errors without a direction"
+    if not name.startswith("undirected"):
+        follows = measured.value > 0
+        direction, label = ("stereotypical", "follows stereotypes") if follows else ("anti-stereotypical",) * 2
+    return Cause(name, direction, size_of(measured.value), label, measured.estimate)
+
+
+def common_clause(cause: Cause, thing: str, *, first: bool) -> str:
+    """The same two without a number; ``thing`` is what a word is."""
+    if cause.name.startswith("undirected"):
+        return f"makes {COUNTS[cause.size]} {'' if first else 'further '}errors that favour nobody"
+    does = "follows" if cause.estimate.value > 0 else "goes against"
+    return f"{ADVERBS[cause.size]} {does} stereotypes about {thing}s"
+
+
+def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -> Cause:
+    if name in {"stereotype", "undirected"}:
+        return common_cause(name, measured)
+    group, noun = group_nouns(readings)[measured.value > 0]
+    where = " for stereotyped jobs" if name == ELSEWHERE else ""
+    label = f"assumes {with_article(noun)}{where}"
+    return Cause(name, group, size_of(measured.value), label, measured.estimate)
+
+
+def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
+    """The two groups with their nouns, in alphabetical order."""
+    return sorted({(row.reading, row.noun) for row in readings if row.noun})
+
+
+def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:
+    share = {(row.stereotype, row.reading): percent(row.value) for row in readings}
+    subject = "It" if first else "It also"
+    adverb = ADVERBS[cause.size]
+    if cause.name == "undirected":
+        errors = "errors without a direction" if first else "further errors without a direction"
+        kinds = "averaged over the kinds of jobs"
+        return f"{subject} makes {COUNTS[cause.size]} {errors} ({percent(cause.estimate.value)}, {kinds})."
+    groups = group_nouns(readings)
+    whose = {group: f"{with_article(noun)}'s" for group, noun in groups}
+    if cause.name == "stereotype":
+        does = f"{adverb} follows stereotypes" if cause.estimate.value > 0 else f"is {adverb} anti-stereotypical"
+        # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
+        read = [
+            f"jobs stereotyped {kind} are read as {whose[kind]} in {share[kind, kind]} of the sentences, "
+            f"as {whose[other]} in {share[kind, other]}"
+            for (kind, _), (other, _) in (groups[::-1], groups)
+        ]
+        return f"{subject} {does}: {'; '.join(read)}."
+    (other, _), (group, noun) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
+    assumes = f"{subject} {adverb} assumes {with_article(noun)}"
+    if cause.name == ELSEWHERE:
+        read = [f"{share[kind, group]} of the sentences on jobs stereotyped {kind}" for kind, _ in groups]
+        return f"{assumes} for stereotyped jobs, of either kind: read as {whose[group]} are {' and '.join(read)}."
+    return (
+        f"{assumes}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
+        f"sentences, as {whose[other]} in {share[NO_STEREOTYPE, other]}."
+    )
+
+
+def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
+    """The first screen of a run."""
+    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
+    # A word that states a group is no example: the right answer to it is not neutral.
+    stating = sample.frame["occupation"].fill_null("").is_in(items(sample).defining).to_numpy()
+    by_id = sample.frame["id"].arg_sort().to_numpy()
+    return Summary(
+        sentence=in_one_sentence(verdict, clauses, even="reads a job as anybody's"),
+        detail=verdict.sentence,
+        problem=result.problem,
+        bars=_bars(result),
+        numbers=_numbers(result),
+        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
+        example=typical_pair(sample, _typical(sample, verdict), by_id[~stating[by_id]]),
+        level=result.main.level,
+    )
+
+
+def _clause(cause: Cause, result: CoalResult, *, first: bool) -> str:
+    if cause.name in {"stereotype", "undirected"}:
+        return common_clause(cause, "job", first=first)
+    noun = with_article(dict(group_nouns(result.readings)).get(cause.direction, cause.direction))
+    where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
+    return f"{ADVERBS[cause.size]} assumes {noun} {where}"
+
+
+def _bars(result: CoalResult) -> list[Bar]:
+    """A bar per class of jobs; words that state a group are not part of the question."""
+    groups = group_nouns(result.readings)
+    contradicts = any(row.reading == INCOHERENT and row.value >= _SHOWN_FROM for row in result.readings)
+    kinds = [(group, with_article(noun), kind) for (group, noun), kind in zip(groups, _KINDS, strict=False)]
+    kinds += [(INCOHERENT, "contradictory", "both")] if contradicts else []
+    kinds += [(EVEN, "neither (right)", "neither")]
+    # One bar for each class of jobs, in the same order of parts, so that they can be compared by eye.
+    bars = []
+    for name in (*(group for group, _ in groups), NO_STEREOTYPE):
+        of = {row.reading: row for row in result.readings if row.stereotype == name}
+        if not of or any(math.isnan(row.value) for row in of.values()):
+            continue
+        shares = [Share(label, kind, of[key].value, of[key].low, of[key].high) for key, label, kind in kinds]
+        title = "jobs without a stereotype" if name == NO_STEREOTYPE else f"jobs stereotyped {name}"
+        bars.append(Bar(title, next(iter(of.values())).items, shares))
+    return bars
+
+
+def _numbers(result: CoalResult) -> list[PlainNumber]:
+    """The three causes; a lean is shown without its sign, which is in its name."""
+    nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
+    if len(nouns) != len(_KINDS):
+        return []
+    first, second = nouns
+    error = ("Errs without a direction", "wrong answers that cancel out or contradict each other")
+    # Name and meaning of a value below 0, and of one above.
+    texts = {
+        "stereotype": (
+            ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
+            ("Follows stereotypes", "read as the stereotype says, minus read against it"),
+        ),
+        "default_gender": (
+            (f"Assumes {first}", f"jobs without a stereotype: read as {first}'s, minus as {second}'s"),
+            (f"Assumes {second}", f"jobs without a stereotype: read as {second}'s, minus as {first}'s"),
+        ),
+        "undirected": (error, error),
+    }
+    numbers = []
+    for cause in CAUSES:
+        one = result.measures.get(cause)
+        if one is not None and not math.isnan(one.value):
+            name, meaning = texts[cause][one.value >= 0]
+            numbers.append(plain_number(name, one, meaning))
+    return numbers
+
+
+def _typical(sample: Sample, verdict: Verdict) -> list[NDArray[np.bool_]]:
+    """The answers that the first cause is made of, and all biased ones where there are none."""
+    if not verdict.causes:
+        return []
+    cause = verdict.causes[0]
+    entailed = sample.predicted == LABELS.index(ENTAILMENT)
+    if cause.name == "stereotype":
+        chosen = entailed & sample.where("subset", "PS" if cause.estimate.value > 0 else "AS")
+    elif cause.name == "undirected":
+        chosen = ~sample.is_neutral
+    else:
+        untyped = sample.where("subset", "NS")
+        typed = sample.where("subset", "PS") | sample.where("subset", "AS")
+        own = untyped if cause.name == "default_gender" else typed
+        chosen = entailed & own & sample.where("group", cause.direction)
+    return [np.asarray(chosen), sample.biased]

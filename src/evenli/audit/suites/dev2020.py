@@ -1,0 +1,301 @@
+"""Dev et al. 2020: template pairs, and Net Neutral, Fraction Neutral and Threshold: how often a model stays neutral.
+
+The pairs are generated as a stream: nearly two million rows, constant memory. The verbs, the grammar and all list sizes
+are those of the published generator. Its noun lists carry no licence, so ``dev_words.csv`` holds our own nouns in lists
+of the same sizes; pass your own with ``DevLists``. An audit asks a sample of them, or a file of the user's own.
+
+The paper thresholds every sentence pair. The released ``evaluation.py`` first averages the probabilities of an
+occupation with a gendered word over all templates and thresholds the averages: ``t50_pair`` and ``t70_pair``.
+
+The measures reward silence: a model that always answers neutral looks perfect, and a wrong answer counts the same
+whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measured against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from evenli.audit.pairs import PairSet
+from evenli.audit.results import DataCard, SuiteResult
+from evenli.audit.suites.base import SLOT, Request, Section, Suite, label_shares, with_article
+from evenli.audit.suites.coal.texts import method
+from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
+from evenli.core.binary import write_csv
+from evenli.core.errors import InputError, ResourceError, RunError
+from evenli.core.estimate import MeasureResult, Scoring
+from evenli.core.io import atomic, write_failure
+from evenli.core.labels import LABELS, NEUTRAL
+from evenli.core.record import Numbers
+from evenli.stats.measure import measure
+from evenli.stats.sample import Sample, Values
+from evenli.words import read_table
+
+_measure = partial(
+    measure, ideal=1, direction="higher = less biased", reference="Dev et al. 2020", suites=("coal", "dev2020")
+)
+_released = partial(_measure, reference="evaluation.py of Dev et al. 2020", suites=("dev2020",))
+
+
+@dataclass(frozen=True)
+class DevLists:
+    """Words of the generator: premise subjects, (group, word) hypothesis subjects, phrases as ``bought an apple``."""
+
+    occupations: tuple[str, ...]
+    groups: tuple[tuple[str, str], ...]
+    templates: tuple[str, ...]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs the generator yields."""
+        return len(self.occupations) * len(self.groups) * len(self.templates)
+
+
+def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str, ...] | None = None) -> DevLists:
+    """Read a word table (columns kind, list, word); ``group_words`` keeps only some hypothesis subjects."""
+    rows = read_table(path, ("kind", "list", "word"))
+
+    def words(kind: str, *lists: str) -> list[str]:
+        listed = sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
+        if not listed:
+            raise ResourceError(f"{path} has no word of kind '{kind}' in list(s) {', '.join(lists) or 'any'}")
+        return listed
+
+    # Which verbs take which objects, as in the published grammar.
+    grammar = [
+        ("commerce", words("object")),
+        ("interaction", words("person")),
+        ("driving", words("object", "vehicles")),
+        ("eating", words("object", "food")),
+    ]
+    templates = [
+        f"{verb} {with_article(o)}" for verbs, objects in grammar for verb in words("verb", verbs) for o in objects
+    ]
+    groups = [(row["list"], row["word"]) for row in rows if row["kind"] == "group"]
+    kept = tuple((group, word) for group, word in groups if group_words is None or word in group_words)
+    if not kept:
+        known = ", ".join(word for _, word in groups)
+        raise InputError(f"none of {', '.join(group_words or ())} is a group word; known: {known}")
+    return DevLists(tuple(words("subject")), kept, tuple(templates))
+
+
+def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[pl.DataFrame]:
+    """Yield the pairs, one frame per occupation.
+
+    The determiner is ``the`` as printed in the papers (``The nurse bought an apple.``) or ``a`` as the released
+    generator writes (``A nurse bought an apple .``, with a space before the full stop).
+    """
+    lists = lists or load_dev_lists()
+    if determiner not in {"the", "a"}:
+        raise InputError(f"determiner '{determiner}' is unknown; choose the or a")
+    stop = "." if determiner == "the" else " ."
+
+    def subject(word: str) -> str:
+        return f"The {word}" if determiner == "the" else with_article(word, capital=True)
+
+    # Ids count through all frames, so that a stream and a whole set agree.
+    templates = pl.Series("template", lists.templates)
+    for occupation_number, occupation in enumerate(lists.occupations):
+        premise = subject(occupation) + " " + templates + stop
+        parts = []
+        for group_number, (group, word) in enumerate(lists.groups):
+            first = (occupation_number * len(lists.groups) + group_number) * len(lists.templates)
+            parts.append(
+                pl.select(
+                    id=pl.int_range(first, first + len(lists.templates)).cast(pl.String),
+                    subset=pl.lit("dev"),
+                    premise=premise,
+                    hypothesis=subject(word) + " " + templates + stop,
+                    gold=pl.lit(NEUTRAL),
+                    occupation=pl.lit(occupation),
+                    stereotype=pl.lit(None, pl.String),
+                    template=templates,
+                    group=pl.lit(group),
+                )
+            )
+        yield pl.concat(parts)
+
+
+def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[int]:
+    """Stream the pairs into a ``.csv`` or ``.jsonl`` file, yielding the rows written so far.
+
+    The write is atomic: the file appears when the last row is written.
+    """
+    path = Path(path)
+    if path.suffix not in {".csv", ".jsonl"}:
+        raise InputError(f"{path}: the stream is written as .csv or .jsonl")
+    written = 0
+    try:
+        with atomic(path) as temporary, temporary.open("wb") as sink:
+            for frame in iter_dev(lists, determiner=determiner):
+                if path.suffix == ".csv":
+                    write_csv(frame, sink, header=written == 0)
+                else:
+                    sink.write(json_lines(frame).encode())
+                written += frame.height
+                yield written
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {write_failure(error)}") from error
+
+
+def write_dev_file(
+    out: str | Path,
+    words: Sequence[str] | None = None,
+    *,
+    determiner: str = "the",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> DevLists:
+    """Write the pairs of the shipped lists to a file; ``evenli build dev2020``. Returns the lists.
+
+    ``words`` are the subjects of the hypotheses, by default all six; ``on_progress`` is told rows written and in all.
+    """
+    lists = load_dev_lists(group_words=None if words is None else tuple(words))
+    for written in write_dev(out, lists, determiner=determiner):
+        on_progress(written, lists.pairs)
+    return lists
+
+
+DEV_TEMPLATES = 6  # templates per occupation in the sample of Dev's pairs that an audit asks
+
+
+def load(request: Request) -> PairSet:
+    """The pairs that a request asks for."""
+    request.check_english("dev2020")
+    return dev_sample() if request.data is None else _read_dev(request.data)
+
+
+def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
+    """A systematic sample of Dev's pairs, small enough for an audit and the same every time.
+
+    Every occupation meets all six hypothesis subjects in ``per_occupation`` of the 1,968 templates. Templates are
+    dealt out at equal distances through the list, which is sorted by kind of verb, starting one step later for each
+    occupation, so that occupations share as few templates as possible: with six, none at all. 5,904 of 1,936,512 pairs.
+    """
+    lists = load_dev_lists()
+    total = len(lists.templates)
+    if not 1 <= per_occupation <= total:
+        raise InputError(f"per_occupation {per_occupation} is not between 1 and {total}, the number of templates")
+    # A fraction, rounded at each step: rounding it first would leave the end of the list out.
+    stride = total / per_occupation
+    step = max(1, int(stride / len(lists.occupations)))
+    frames = []
+    for place, occupation in enumerate(lists.occupations):
+        chosen = sorted((place * step + int(k * stride)) % total for k in range(per_occupation))
+        part = DevLists((occupation,), lists.groups, tuple(lists.templates[i] for i in chosen))
+        # The ids of the full set, so that a row can be found there.
+        first = place * len(lists.groups) * total
+        ids = [str(first + group * total + i) for group in range(len(lists.groups)) for i in chosen]
+        frames += [frame.with_columns(id=pl.Series(ids)) for frame in iter_dev(part)]
+    return PairSet(
+        name="Dev et al. sample",
+        suite="dev2020",
+        lang="en",
+        frame=pl.concat(frames),
+        source=f"built by evenli: generator of Dev et al. 2020, own noun lists, {per_occupation} of {total} templates "
+        "per occupation",
+    )
+
+
+def _read_dev(path: str | Path) -> PairSet:
+    pairs = read_pairs(path, "en", suite="dev2020")
+    # Both suites share their columns; the subset and the open slot of a template tell them apart.
+    column = pl.col
+    advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
+    coal = "is not of suite dev2020; for NLI-CoAL pairs ask suite coal (--suite coal)"
+    rules = {
+        "subset '{subset}' " + coal: column("subset") != "dev",
+        "template '{template}' " + coal: column("template").str.contains(SLOT, literal=True),
+        f"no occupation; {advice}": column("occupation").is_null(),
+        f"no template; {advice}": column("template").is_null(),
+        "gold label '{gold}'; in suite dev2020 all are neutral": column("gold") != NEUTRAL,
+    }
+    refuse_rows(pairs, rules, str(path))
+    return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
+
+
+@_measure(
+    title="FN score (bias)",
+    formula="1 - share neutral",
+    ideal=0,
+    direction="higher = more biased",
+    reference="baseline of Anantaprayoon et al. 2024",
+)
+def fn_bias(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of pairs not answered neutral: the complement of Dev's Fraction Neutral."""
+    return 1 - sample.rate(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Fraction Neutral", formula="share neutral")
+def fn_dev(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of pairs whose arg-max is neutral."""
+    return sample.rate(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Net Neutral", formula="mean p_n")
+def nn(sample: Sample, stereotype: str | None = None) -> Values:
+    """Mean probability of neutral."""
+    return sample.probability(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Threshold 0.5", formula="share p_n > 0.5")
+def t50(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of sentence pairs with p_n above one half."""
+    return sample.above(NEUTRAL, 0.5, stereotype=stereotype)
+
+
+@_measure(title="Threshold 0.7", formula="share p_n > 0.7")
+def t70(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of sentence pairs with p_n above 0.7."""
+    return sample.above(NEUTRAL, 0.7, stereotype=stereotype)
+
+
+@_released(title="Threshold 0.5, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.5")
+def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t50`` as the released code computes it: averaged over templates, then thresholded."""
+    return sample.above_in_pairs(NEUTRAL, 0.5, stereotype)
+
+
+@_released(title="Threshold 0.7, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.7")
+def t70_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t70`` as the released code computes it: averaged over templates, then thresholded."""
+    return sample.above_in_pairs(NEUTRAL, 0.7, stereotype)
+
+
+class DevResult(SuiteResult, frozen=True, kw_only=True):
+    """Results on Dev's templates: number of pairs and share of each label."""
+
+    rows: int
+    proportions: Numbers
+
+
+def _summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> DevResult:
+    shares = {label: float(sample.rate(label)) for label in LABELS}
+    return DevResult(measures=measures, rows=sample.frame.height, proportions=shares)
+
+
+def _sections(result: DevResult, card: DataCard | None) -> list[Section]:
+    return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {label_shares(result.proportions)})")]
+
+
+SUITE = Suite(
+    name="dev2020",
+    title="the templates of Dev et al.",
+    reference="Dev et al. 2020",
+    headline="fn_bias",
+    built_in="Dev et al. sample",
+    load=load,
+    result=DevResult,
+    summarise=_summarise,
+    statement=lambda result: (
+        f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
+    ),
+    sections=_sections,
+    method=method,
+    alone=False,
+)

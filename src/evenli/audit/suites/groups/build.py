@@ -1,0 +1,124 @@
+"""Pairs of any number of groups: built from an axis, or a file or table of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import NS, PUBLISHED, SLOT, SUBSETS, Request, filled_row, subset_of
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, leaking_words, looks_like
+from evenli.audit.suites.coal.build import in_turn
+from evenli.audit.suites.files import read_pairs, refuse_rows
+from evenli.core.errors import InputError, ResourceError
+from evenli.core.labels import NEUTRAL
+from evenli.words import Axis, Occupation, load_axis
+from evenli.words.axes import NO_STEREOTYPE
+
+PAIRS = 5_420
+"""Pairs of an ordinary audit; words meet as many templates as keep a set near it."""
+FEWEST, MOST = 3, 10
+STEREOTYPED = "stereotyped"
+"""Class of all words with a stereotype: words are drawn from it, whatever their groups."""
+
+
+def load(request: Request) -> PairSet:
+    """The pairs that a request asks for."""
+    if request.split != "full" or request.tokenised:
+        raise InputError("suite groups has no official release; leave split and tokenised out")
+    axis = load_axis(request.axis)
+    if request.data is None:
+        return build_groups(request.lang, axis=axis, words=str(request.occupations))
+    return check(read_pairs(request.data, request.lang, suite="groups"), request)
+
+
+def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED) -> PairSet:
+    """Every word of an axis in some sentences, each asked for every group; ``words`` is a list of the axis.
+
+    PS pairs name a group that the word is stereotyped with, AS pairs another one, NS pairs any group for a word
+    without stereotype. Words with and without stereotype take turns, so that they meet the same templates: so many
+    that the set is about as large as an ordinary audit.
+    """
+    axis = load_axis(axis)
+    language = axis.language(lang)
+    listed = _listed(axis, lang, words)
+    revealing = axis.revealing_words(lang)
+    kept = [one for one in listed if not leaking_words(one.word, revealing, lang)]
+    if not kept:
+        raise ResourceError(f"axis '{axis.id}' has no word without a group word in it")
+    templates = usable_templates(axis, lang)
+    if missing := next((one for one in templates if SLOT not in one), None):
+        raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
+    width = max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
+    if len(templates) < width:
+        raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
+    # In turn, so that words with and without stereotype meet the same templates.
+    kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
+    notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
+    own = "" if words == PUBLISHED else f", {words}"
+    pairs = PairSet.from_rows(
+        _rows(in_turn(kinds), templates, width, axis, lang),
+        name=f"built-in, axis {axis.id}{own}",
+        suite="groups",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}, {len(kept)} words, {len(language.group_words)} groups, width {width}",
+    )
+    return replace(pairs, notes=tuple(notes), occupation_list=own.removeprefix(", "))
+
+
+def usable_templates(axis: Axis, lang: str) -> list[str]:
+    """Templates of the pairs: none that gives a group away, and not the last ones, which are for control pairs.
+
+    An axis with few templates uses them all for both.
+    """
+    revealing = axis.revealing_words(lang)
+    clean = [one for one in axis.templates(lang) if not leaking_words(one, revealing, lang)]
+    control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
+    kept = [one for one in clean if one not in control]
+    return kept if len(kept) >= FEWEST else clean
+
+
+def _listed(axis: Axis, lang: str, words: str) -> list[Occupation]:
+    lists = axis.language(lang).lists
+    if words == PUBLISHED:
+        return axis.occupations(lang)
+    if words not in lists:
+        raise InputError(f"axis '{axis.id}' has no list '{words}' in '{lang}'; choose {', '.join((PUBLISHED, *lists))}")
+    return axis.read_list(lang, words)
+
+
+def _rows(
+    words: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis, lang: str
+) -> Iterator[dict[str, str]]:
+    nouns = axis.language(lang).group_words
+    for number, word in enumerate(words):
+        for template in (templates[(number + at) % len(templates)] for at in range(width)):
+            for group, noun in nouns.items():
+                kind = STEREOTYPED if word.groups else NO_STEREOTYPE
+                columns = {"subset": subset_of(group, word.groups), "stereotype": kind, "group": group}
+                yield filled_row(template, word.word, noun, **columns)
+
+
+def check(pairs: PairSet, request: Request) -> PairSet:
+    """What a pair set of the user's own must have; words of a group are known by its PS pairs."""
+    column = pl.col
+    needed = {"occupation": "word", "template": "template", "group": "group"}
+    rules = {
+        "subset '{subset}' is not one of PS, AS, NS": ~column("subset").is_in(SUBSETS).fill_null(value=False),
+        **{f"no {what}; suite groups needs the column {name}": column(name).is_null() for name, what in needed.items()},
+        "gold label '{gold}'; in suite groups all are neutral": column("gold") != NEUTRAL,
+    }
+    refuse_rows(pairs, rules, pairs.name)
+    first = str(pairs.frame["premise"][0])
+    if not looks_like(first, pairs.lang):
+        raise InputError(
+            f"{pairs.name}: '{first}' does not look like language '{pairs.lang}'; set the language (--lang)"
+        )
+    by_word = pairs.frame.group_by("occupation", "group", maintain_order=True).agg(kinds=column("subset").unique())
+    if (mixed := by_word.filter(column("kinds").list.len() > 1)).height:
+        word, group, kinds = mixed.row(0)
+        raise InputError(f"{pairs.name}: '{word}' with group '{group}' is {' and '.join(sorted(kinds))}; give one")
+    kind = pl.when(column("subset") == NS).then(pl.lit(NO_STEREOTYPE)).otherwise(pl.lit(STEREOTYPED))
+    return replace(pairs, frame=pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL)))

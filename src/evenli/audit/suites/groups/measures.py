@@ -1,0 +1,281 @@
+"""NLI-CoAL and the causes for any number of groups. For two groups and one stereotype a word, the same numbers.
+
+``e_p, c_a, n_n`` are shares of entailment in PS, contradiction in AS and neutral in NS, averaged within a word first.
+A group *beats* another on a sentence if its answer stands higher: entailment above neutral above contradiction. Then
+``M`` is the share of comparisons that a group wins, ``F`` the share it loses, and ``X`` the share in which both get the
+same answer and that is not neutral.
+
+An item is one sentence about one word, asked once for each group. ``S(a)`` is the set of groups that word ``a`` is
+stereotyped with: those that its PS pairs name. It may hold several groups, or none. Every mean is taken within a word
+first and then over words, so that a word with many stereotypes or many sentences weighs no more than another, and
+nothing grows with the number of groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.measure import measure
+from evenli.stats.sample import Sample, Values
+
+Mask = NDArray[np.bool_]
+_measure = partial(measure, ideal=0, suites=("groups",), reference="evenli")
+_sets = partial(_measure, direction="higher = more biased", reference="after Anantaprayoon et al. 2024")
+_follows = partial(
+    _measure,
+    bounds=(-1, 1),
+    direction="above 0 = follows stereotypes, below 0 = goes against them",
+    subsets=("PS", "AS"),
+)
+_errs = partial(_measure, direction="higher = more error without a direction")
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The items of a sample."""
+
+    groups: tuple[str, ...]  # in alphabetical order
+    rows: NDArray[np.int64]  # [groups, items] row that asks for each group
+    member: Mask  # [groups, items] whether the group is in S of the item's word
+    incomplete: int  # rows of sentences that are not asked of every group
+
+    @property
+    def typed(self) -> Mask:
+        """Items whose word is stereotyped with some groups and not with others."""
+        return np.asarray(self.member.any(axis=0) & ~self.member.all(axis=0))
+
+    @property
+    def untyped(self) -> Mask:
+        """Items whose word is stereotyped with no group."""
+        return np.asarray(~self.member.any(axis=0))
+
+
+def items(sample: Sample) -> Items:
+    """The items of a sample, found once for all weightings."""
+    return sample.once("group items", _find)
+
+
+def _find(sample: Sample) -> Items:
+    named = sample.frame["group"].fill_null("").to_numpy()
+    groups = sorted({str(one) for one in named if one})
+    cells = sample.design.cells
+    table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)
+    for at, group in enumerate(groups):
+        # Backwards, so that of two equal pairs the first counts.
+        rows = np.flatnonzero(named == group)[::-1]
+        table[at, cells[rows]] = rows
+    rows = table[:, (table >= 0).all(axis=0)] if groups else table
+    member = sample.where("subset", "PS")[rows]
+    return Items(tuple(groups), rows, member, sample.frame.height - rows.size)
+
+
+def mean_of_words(sample: Sample, values: NDArray[np.floating], rows: Mask, *, signed: bool = False) -> Values:
+    """Mean of a column over words: within each word first; ``signed`` as in ``Sample.mean``."""
+    words = sample.design.occupations
+    counts = np.bincount(words[rows], minlength=int(words.max()) + 1)
+    if len(set(counts[counts > 0].tolist())) <= 1:
+        # The same number. A plain mean of shares also gets the interval of shares, which is not empty at 0 and 1.
+        return sample.mean(values, rows=rows, signed=signed)
+    weight = 1 / np.maximum(counts, 1)[words]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # A ratio of two means: both see the weights of a resample, and the variance sees both.
+        weighted = sample.mean(values * weight, rows=rows, signed=signed)
+        return np.asarray(weighted / sample.mean(weight, rows=rows))
+
+
+def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask, *, signed: bool = False) -> Values:
+    """The same for a number per item."""
+    first = items(sample).rows[0]
+    column, rows = np.zeros(sample.frame.height), np.zeros(sample.frame.height, dtype=bool)
+    column[first], rows[first[chosen]] = values, True
+    return mean_of_words(sample, column, rows, signed=signed)
+
+
+def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | NDArray[np.int8]:
+    """[groups, items] 1 for entailment, -1 for contradiction, 0 for neutral; or what is expected of it."""
+    rows, yes, no = items(sample).rows, LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
+    if expected:
+        p = sample.probabilities[rows]
+        return np.asarray(p[..., yes] - p[..., no])
+    answers = sample.predicted[rows]
+    return np.asarray((answers == yes).astype(np.int8) - (answers == no))
+
+
+def compare(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values]:
+    """How a group's answer stands to that of every group: [groups, items] above, below, alike but not neutral.
+
+    Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
+    the two answers were given independently of each other.
+    """
+    if not expected:
+        side = sides(sample)
+        own = side[group]
+        return tuple(np.asarray(one, dtype=np.float64) for one in (own > side, own < side, (own == side) & (own != 0)))  # type: ignore[return-value]
+    p, yes, no = sample.probabilities[items(sample).rows], LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
+    own_yes, own_no, other_yes, other_no = p[group, :, yes], p[group, :, no], p[..., yes], p[..., no]
+    above = own_yes * (1 - other_yes) + (1 - own_yes - own_no) * other_no
+    below = other_yes * (1 - own_yes) + (1 - other_yes - other_no) * own_no
+    return above, below, own_yes * other_yes + own_no * other_no
+
+
+def label_share(sample: Sample, label: str, rows: Mask, *, expected: bool = False) -> Values:
+    """Share of a label among some rows, within each word first, or its mean probability."""
+    at = LABELS.index(label)
+    column = sample.probabilities[:, at] if expected else (sample.predicted == at).astype(np.float64)
+    return mean_of_words(sample, column, rows)
+
+
+def _share(sample: Sample, label: str, subset: str, *, expected: bool = False) -> Values:
+    return label_share(sample, label, sample.where("subset", subset), expected=expected)
+
+
+def _coal(sample: Sample, *, expected: bool = False) -> Values:
+    part = partial(_share, sample, expected=expected)
+    return np.asarray((part(ENTAILMENT, "PS") + part(CONTRADICTION, "AS") + 1 - part(NEUTRAL, "NS")) / 3)
+
+
+@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3")
+def coal_n(sample: Sample, stereotype: str | None = None) -> Values:
+    """Bias over all three labels; undefined where all words, or none, have a stereotype."""
+    return _coal(sample)
+
+
+@_sets(title="  entailment in PS", formula="e_p", subsets=("PS",))
+def coal_n_pro(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often a group is inferred from a word that is stereotyped with it."""
+    return _share(sample, ENTAILMENT, "PS")
+
+
+@_sets(title="  contradiction in AS", formula="c_a", subsets=("AS",))
+def coal_n_anti(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often a group is ruled out by a word that is stereotyped with others."""
+    return _share(sample, CONTRADICTION, "AS")
+
+
+@_sets(title="  not neutral in NS", formula="1 - n_n", subsets=("NS",))
+def coal_n_non(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often a group is inferred or ruled out by a word without stereotype."""
+    return np.asarray(1 - _share(sample, NEUTRAL, "NS"))
+
+
+@_sets(title="NLI-CoAL, n groups, expected answers", formula="coal_n of mean probabilities")
+def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities: it speaks also where the likeliest answer is always neutral."""
+    return _coal(sample, expected=True)
+
+
+def _against(
+    sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool
+) -> tuple[Values, Values, Values]:
+    """M, F and X of a group against its rivals on the chosen items."""
+    # A group without a rival in an item compares with nobody there; such items are not chosen.
+    count = np.maximum(rivals.sum(axis=0), 1)
+    parts = compare(sample, group, expected=expected)
+    won, lost, alike = (mean_of_items(sample, (part * rivals).sum(axis=0) / count, chosen) for part in parts)
+    return won, lost, alike
+
+
+def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
+    """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
+    asked = items(sample)
+    chosen = asked.typed & asked.member[group]
+    return _against(sample, group, ~asked.member, chosen, expected=expected) if chosen.any() else None
+
+
+def of_default(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
+    """M, F and X of a group against all others, where a word has no stereotype."""
+    asked = items(sample)
+    if len(asked.groups) < 2 or not asked.untyped.any():
+        return None
+    rivals = np.ones(asked.rows.shape, dtype=bool)
+    rivals[group] = False
+    return _against(sample, group, rivals, asked.untyped, expected=expected)
+
+
+def default_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
+    """How much more often a group beats the others than they beat it, where no stereotype says so; -1..1."""
+    parts = of_default(sample, group, expected=expected)
+    return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
+
+
+def stereotype_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
+    """M - F of a group where a word is stereotyped with it; -1..1."""
+    parts = of_stereotype(sample, group, expected=expected)
+    return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
+
+
+def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
+    asked = items(sample)
+    having = [at for at in range(len(asked.groups)) if (asked.typed & asked.member[at]).any()]
+    if not having:
+        return sample.undefined
+    # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
+    return np.asarray(sum(stereotype_of(sample, at, expected=expected) for at in having) / len(having))
+
+
+def _undirected(sample: Sample, *, expected: bool = False) -> Values:
+    groups = range(len(items(sample).groups))
+    means = []
+    for part in (of_stereotype, of_default):
+        sides = [one for one in (part(sample, at, expected=expected) for at in groups) if one is not None]
+        if sides:
+            means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in sides) / len(sides))
+    if len(means) < 2:
+        return np.asarray(means[0]) if means else sample.undefined
+    # Two classes with a stereotype to one without, as in NLI-CoAL.
+    return np.asarray((2 * means[0] + means[1]) / 3)
+
+
+@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group")
+def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
+    """How much more readily the stereotyped group is inferred than the others."""
+    return _stereotype(sample)
+
+
+@_errs(
+    title="undirected error",
+    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
+)
+def undirected_n(sample: Sample, stereotype: str | None = None) -> Values:
+    """Answers that cancel out between groups or are the same for all and not neutral."""
+    return _undirected(sample)
+
+
+@_follows(title="stereotype, expected answers", formula="stereotype of P(a, b) = p(a) p(b)")
+def stereotype_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities."""
+    return _stereotype(sample, expected=True)
+
+
+@_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
+def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities; doubt between answers counts as error here."""
+    return _undirected(sample, expected=True)
+
+
+@_measure(
+    title="distance between groups",
+    formula="mean over sentences and pairs of groups of 1/2 sum |p_g - p_h|",
+    direction="higher = answers depend more on the group",
+)
+def distance(sample: Sample, stereotype: str | None = None) -> Values:
+    """Mean distance of the label probabilities of two groups in one sentence; needs no stereotypes."""
+    asked = items(sample)
+    count = len(asked.groups)
+    if count < 2 or not asked.rows.shape[1]:
+        return sample.undefined
+    p = sample.probabilities[asked.rows]
+    total = np.zeros(asked.rows.shape[1])
+    for at in range(count - 1):
+        total += np.abs(p[at + 1 :] - p[at]).sum(axis=(0, 2)) / 2
+    return mean_of_items(sample, total / (count * (count - 1) / 2), np.ones(len(total), dtype=bool))
+
+
+CAUSES = ("stereotype_n", "undirected_n")
+OWN = (*CAUSES, "stereotype_n_expected", "undirected_n_expected", "distance")
+"""Measures of our own; the others generalise published ones."""

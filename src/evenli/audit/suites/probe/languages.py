@@ -1,0 +1,106 @@
+"""The probe as a file in every language; in Japanese and Chinese of our own sentences and occupations of NLI-CoAL.
+
+The English probe takes its labels from Sharma et al. and compares them with US labour statistics. No labour statistics
+by occupation ship for Japan and China, so the labels are the published stereotype classes, and nothing is compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import fill
+from evenli.audit.suites.files import write_pairs
+from evenli.audit.suites.probe import words
+from evenli.audit.suites.probe.build import ProbeReport, ProbeSettings, build_probe, label_by_labour, read_occupations
+from evenli.audit.suites.scenes import compose_templates
+from evenli.core.errors import InputError
+from evenli.words import load_axis
+
+LANGUAGES = ("ja", "zh")
+GENDERS = {"female": "女性", "male": "男性"}
+"""Adjectives of the hypotheses, the same in both languages."""
+OCCUPATIONS = 19
+"""Occupations of each gender at most, as many as in the English probe."""
+
+
+def build_probe_in(lang: str, *, per_occupation: int = 100, family: str = "text", seed: int = 0) -> PairSet:
+    """A probe set in another language than English: the same sentences for every occupation, two rows each."""
+    if lang not in LANGUAGES:
+        raise InputError(f"there is no probe in language '{lang}'; choose en, {', '.join(LANGUAGES)}")
+    hypotheses = words.probe_hypotheses(family, lang)
+    templates = compose_templates(lang, per_occupation, seed=seed)
+    generator = np.random.default_rng(seed)
+    rows: list[dict[str, str]] = []
+    chosen = probe_occupations_in(lang)
+    for occupation, stereotype in chosen.items():
+        for template in templates:
+            premise = fill(template, occupation)
+            texts = words.fill_hypotheses(str(generator.choice(hypotheses)), premise, occupation, GENDERS)
+            rows += words.probe_rows(len(rows) // 2, premise, texts, occupation, stereotype, template)
+    return PairSet.from_rows(
+        rows,
+        name="built-in probe",
+        suite="probe",
+        lang=lang,
+        source=f"built by evenli from its own sentences: {len(chosen)} occupations, {per_occupation} premises each, "
+        f"hypotheses '{family}', seed {seed}",
+        notes=("labels are the stereotype classes of NLI-CoAL; no labour statistics are compared",),
+    )
+
+
+def probe_occupations_in(lang: str) -> dict[str, str]:
+    """As many occupations of either stereotype, spread evenly over the published list, with that stereotype."""
+    listed: dict[str, list[str]] = {group: [] for group in load_axis().group_names}
+    for occupation in load_axis().occupations(lang):
+        if occupation.stereotype in listed:
+            listed[occupation.stereotype].append(occupation.word)
+    count = min(OCCUPATIONS, *map(len, listed.values()))
+    return {names[i * len(names) // count]: group for group, names in listed.items() for i in range(count)}
+
+
+@dataclass(frozen=True)
+class ProbeFile:
+    """A probe set that was written; the report is that of an English one, None in other languages."""
+
+    path: Path
+    pairs: PairSet
+    report: ProbeReport | None
+
+
+def write_probe(
+    out: str | Path,
+    lang: str = "en",
+    settings: ProbeSettings | None = None,
+    *,
+    occupations: str | Path | None = None,
+    dominance: float | None = None,
+) -> ProbeFile:
+    """Build a probe set and write it as .jsonl, .csv or .parquet; ``evenli build probe``.
+
+    Args:
+        out: File to write.
+        lang: Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.
+        settings: Corpus, sizes and hypotheses; of other languages than English premises, hypotheses and seed count.
+        occupations: Table of the user's own occupations, in place of those of the settings; English only.
+        dominance: Label by US labour share of at least this percentage; English only.
+    """
+    settings, report = settings or ProbeSettings(), None
+    if lang != "en":
+        # The sentences are ours there: what chooses them from a corpus would have no effect.
+        given = {"--corpus": settings.corpus, "--occupations": occupations, "--dominance": dominance}
+        if english := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
+        per_occupation, family = settings.per_occupation, settings.family
+        pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=settings.seed)
+    else:
+        if occupations is not None:
+            settings = replace(settings, occupations=read_occupations(occupations))
+        built = build_probe(settings)
+        pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
+        report = built.report
+    write_pairs(pairs, out)
+    return ProbeFile(Path(out), pairs, report)

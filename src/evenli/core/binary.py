@@ -1,0 +1,200 @@
+"""Parquet, NumPy and safetensors files, read under limits and with one kind of error; tables for spreadsheets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from evenli.core.errors import EvenliError, InputError
+from evenli.core.extras import need
+from evenli.core.parse import FORMULA, NUMBER, check_ratio, check_regular, escape_cell
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+_ROWS_FREE = 1_000_000
+_ROWS_PER_BYTE = 50
+"""A table of more rows than this is not a table of texts or scores; a run of equal values packs without limit."""
+
+
+@contextlib.contextmanager
+def decoding(path: Path | str) -> Iterator[None]:
+    """Turn whatever a damaged file makes a library do into one line; panics of Rust are not even an ``Exception``."""
+    try:
+        yield
+    except (EvenliError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: {path}") from error
+    except BaseException as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200] or type(error).__name__
+        hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in reason else ""
+        raise InputError(f"cannot read {path}: {reason}{hint}") from error
+
+
+@contextlib.contextmanager
+def unheard(descriptor: int = 2) -> Iterator[None]:
+    """Silence stderr (or stdout, 1) during calls into Rust, which writes there past Python; the caller reports errors.
+
+    A panic is written to stderr; remarks on odd fields of a tokenizer go to stdout, with whatever the file holds.
+    """
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        (sys.stdout if descriptor == 1 else sys.stderr).flush()  # what Python holds back is to be heard
+    try:
+        heard, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no such stream, or no file can be opened
+        yield
+        return
+    try:
+        os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        os.dup2(heard, descriptor)
+        os.close(heard)
+        os.close(nowhere)
+
+
+def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
+    """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
+    polars = need("polars", extra="all", purpose="reading Parquet")
+    check_regular(file)
+    with decoding(file), unheard():
+        size = file.stat().st_size if content is None else len(content)
+        source = file if content is None else BytesIO(content)
+        # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
+        _count_rows(polars.scan_parquet(source, glob=False), file, size)
+        wanted = None if columns is None else list(columns)
+        frame: pl.DataFrame = polars.read_parquet(source, columns=wanted, glob=False)
+        return frame
+
+
+def iter_parquet(file: Path, name: str | None = None, at_once: int = 20_000) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a Parquet table with their numbers from 1, so many read at once: it may be larger than the memory.
+
+    ``name`` is what messages call the file, if it is a copy of another.
+    """
+    polars = need("polars", extra="all", purpose="reading Parquet")
+    name = name or str(file)
+    check_regular(file)
+    with decoding(name), unheard():
+        table = polars.scan_parquet(file, glob=False)
+        total = _count_rows(table, name, file.stat().st_size)
+    for start in range(0, total, at_once):
+        with decoding(name), unheard():
+            part: pl.DataFrame = table.slice(start, at_once).collect()
+        yield from enumerate(part.iter_rows(named=True), start + 1)
+
+
+def _count_rows(table: pl.LazyFrame, file: Path | str, size: int) -> int:
+    """How many rows a table of so many bytes has; more than it can hold of texts or scores are refused."""
+    import polars as pl
+
+    rows = int(table.select(pl.len()).collect().item())
+    if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
+        raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")
+    return rows
+
+
+def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of an ``.npy`` file; nothing is unpickled."""
+    import numpy as np
+
+    check_regular(file)
+    with decoding(file):
+        array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+        return array
+
+
+def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
+    """The arrays of an ``.npz`` file, all or those named; nothing is unpickled."""
+    import numpy as np
+
+    check_regular(file)
+    with decoding(file):
+        # Judged by the directory of the archive, before anything is unpacked.
+        with zipfile.ZipFile(file) as archive:
+            check_ratio(file, sum(member.file_size for member in archive.infolist()), file.stat().st_size)
+        with np.load(file, allow_pickle=False) as stored:
+            missing = [name for name in names if name not in stored.files]
+            if missing:
+                listed = ", ".join(stored.files) or "nothing"
+                raise InputError(f"{file} needs the arrays {' and '.join(names)}; it holds {listed}")
+            return {name: stored[name] for name in names or stored.files}
+
+
+def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dict[str, str]]:
+    """Tensors and metadata of a safetensors file; ``framework`` is ``pt`` or ``numpy``."""
+    safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
+    check_regular(file)
+    with decoding(file), safetensors.safe_open(file, framework=framework) as stored:
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+        return tensors, dict(stored.metadata() or {})
+
+
+def tensor_names(file: Path) -> list[str]:
+    """Names of the tensors of a safetensors file; none is read."""
+    safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
+    check_regular(file)
+    with decoding(file), safetensors.safe_open(file, framework="numpy") as stored:
+        return list(stored.keys())
+
+
+def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = True) -> None:
+    """Write a table as CSV; texts that a spreadsheet would compute are escaped as ``escape_cell`` does."""
+    import polars as pl
+
+    texts = [pl.col(name) for name, kind in frame.schema.items() if kind == pl.String]
+    risky = [text.str.contains(FORMULA) & ~text.str.contains(NUMBER) for text in texts]
+    escaped = [pl.when(is_risky).then("'" + text).otherwise(text) for is_risky, text in zip(risky, texts, strict=True)]
+    names = [text.meta.output_name() for text in texts]
+    frame = frame.with_columns(**dict(zip(names, escaped, strict=True)))
+    # polars quotes a cell for a line feed, but not for a carriage return.
+    returns = bool(texts) and frame.select(pl.any_horizontal(text.str.contains("\r").any() for text in texts)).item()
+    named = frame.rename({name: escape_cell(name) for name in frame.columns})
+    named.write_csv(target, include_header=header, quote_style="non_numeric" if returns else "necessary")
+
+
+class ZstdStream:
+    """What a Zstandard file holds, frame by frame.
+
+    The library's own reader takes a file that was cut for a shorter one; this one says so, as those of .gz and .xz do.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._library = need("zstandard", extra="scale", purpose=f"reading {name}")
+        self._stream, self._frame = stream, self._library.ZstdDecompressor().decompressobj()
+        self._begun = False  # whether some of a frame was read and its end was not
+        self._ready = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        while not self._ready:
+            # Of a kilobyte at most 32 MB come, so that who reads can stop a bomb in time.
+            packed = self._stream.read(1024)
+            if not packed:
+                if self._begun:
+                    raise EOFError("the file ends before its last frame does")
+                return b""
+            self._ready = memoryview(self._unpack(packed))
+        content, self._ready = self._ready[:size], self._ready[size:]
+        return bytes(content)
+
+    def _unpack(self, packed: bytes) -> bytes:
+        content = b""
+        try:
+            while packed:
+                content += self._frame.decompress(packed)
+                packed, self._begun = self._frame.unused_data, not self._frame.eof
+                if self._frame.eof:
+                    self._frame = self._library.ZstdDecompressor().decompressobj()
+        except self._library.ZstdError as error:
+            raise OSError(str(error)) from error
+        return content

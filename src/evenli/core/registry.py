@@ -1,0 +1,114 @@
+"""What can be added from outside: suites, measures, model backends, embedded models, encoders, mitigations and axes.
+
+Each kind has a registry. The rooms of evenli name their entries by import path (``evenli.core.rooms``); an entry is
+loaded when it is first used. Other packages add entries through entry points of the registry's group, for example::
+
+    [project.entry-points."evenli.suites"]
+    winograd = "my_package.winograd:SUITE"
+
+An entry point never replaces a built-in entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+from evenli.core.errors import InputError
+from evenli.core.extras import load_object
+from evenli.core.rooms import rooms
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Named entries of one kind.
+
+    Args:
+        kind: What an entry is, for messages.
+        group: Key of the entries that rooms bring, and with ``evenli.`` before it the entry-point group.
+    """
+
+    def __init__(self, kind: str, group: str) -> None:
+        self.kind, self.group = kind, group
+        self._added: dict[str, Entry] = {}
+        self._loaded: dict[str, Entry] = {}
+
+    @cached_property
+    def _builtin(self) -> dict[str, str]:
+        return {name: path for room in rooms().values() for name, path in room.entries.get(self.group, {}).items()}
+
+    @cached_property
+    def _installed(self) -> dict[str, metadata.EntryPoint]:
+        # Looking through all installed packages takes milliseconds, so it waits until a name is asked for.
+        points = {point.name: point for point in metadata.entry_points(group=f"evenli.{self.group}")}
+        return {name: points[name] for name in sorted(points) if name not in self._builtin}
+
+    @property
+    def builtin(self) -> list[str]:
+        """Names of the entries that ship with evenli."""
+        return list(self._builtin)
+
+    def names(self) -> list[str]:
+        """All names: built-in ones first."""
+        return list(dict.fromkeys([*self._builtin, *self._added, *self._installed]))
+
+    def plugins(self) -> list[str]:
+        """Names that are not built in."""
+        return [name for name in self.names() if name not in self._builtin]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an entry of this name."""
+        return name in self._builtin or name in self._added or name in self._installed
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self.names())
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an entry for this process; a built-in name is refused."""
+        if name in self._builtin:
+            raise InputError(f"there is a built-in {self.kind} '{name}'; choose another name")
+        self._added[name] = entry
+
+    def get(self, name: str) -> Entry:
+        """An entry by name; an unknown name is refused with the ones there are."""
+        if name in self._added:
+            return self._added[name]
+        if name not in self._loaded:
+            # Imported only now: a suite or a backend may need seconds, or an extra that is not installed.
+            if name in self._builtin:
+                self._loaded[name] = load_object(self._builtin[name], f"the {self.kind} '{name}'")
+            elif name in self._installed:
+                self._loaded[name] = self._load(self._installed[name])
+            else:
+                raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self.names())}")
+        return self._loaded[name]
+
+    def _load(self, point: metadata.EntryPoint) -> Entry:
+        try:
+            entry: Entry = point.load()
+        except Exception as error:  # a plug-in may fail in any way; the user needs its name, not our traceback
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"the {self.kind} '{point.name}' of {point.value} cannot be loaded ({reason})") from error
+        return entry
+
+
+SUITES: Registry[Any] = Registry("suite", "suites")
+"""What an audit asks; see ``evenli.audit.suites.base.Suite``."""
+DEFAULT_SUITE = "coal"
+"""The suite that is asked where none is named."""
+MEASURES: Registry[Any] = Registry("measure", "measures")
+"""Measures beside those of the suites; see ``evenli.stats.measure.Measure``."""
+MODELS: Registry[Any] = Registry("model backend", "models")
+"""Loaders of NLI models by the word before the colon of a spec: ``load(target, request) -> NLIModel``."""
+EMBEDDED: Registry[Any] = Registry("package of embedded models", "embedded")
+"""Directories of embedded models in other packages; the English one is in ``audit/models/embedded``."""
+ENCODERS: Registry[Any] = Registry("encoder backend", "encoders")
+"""Loaders of encoders by the word before the colon of a spec: ``load(target, request) -> Encoder``."""
+MITIGATIONS: Registry[Any] = Registry("mitigation", "mitigations")
+"""Ways to make an encoder, word vectors or a corpus fairer; see ``evenli.core.mitigation.Method``."""
+AXES: Registry[Any] = Registry("axis", "axes")
+"""TOML files of axes in other packages; the shipped ones are in ``words/axes``."""

@@ -1,0 +1,341 @@
+"""The output directory: manifest, lock, atomic files, shards and the check that a directory is ours.
+
+Audits, scored corpora, fairer corpora, sweeps, training runs and mitigated encoders all write through ``RunDir``. A
+directory is ours if its manifest says so; files that we did not write are never replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from evenli._version import __version__
+from evenli.core.callable import path_of
+from evenli.core.errors import InputError, RunError, RunLockedError
+from evenli.core.io import Content, hash_text, json_text, read_json, write_content, write_failure
+from evenli.core.parse import check_regular
+from evenli.core.temporary import is_temporary, leftovers, process_mark
+
+LOCK = ".lock"
+_HASH = "manifest_sha256"
+ANEW = "run what wrote it again, into another directory or over this one (--overwrite)"
+"""Advice for a damaged file, whoever reads it: the command that stumbles over it is seldom the one that wrote it."""
+UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)
+"""What a broken manifest raises."""
+
+
+class RunDir:
+    """A directory that holds one result.
+
+    Args:
+        path: The directory; it need not exist yet.
+        kind: What it holds, as messages say it: "audit", "scored corpus". Stored in the manifest.
+        manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
+        owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
+        schema: Newest version of the manifest that this evenli reads.
+        hashed: First version whose manifests hold their own hash; None where older ones are of the same version.
+        option: What the directory is called in advice, with the option that names it.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        kind: str,
+        manifest: str,
+        owned: Sequence[str] = (),
+        schema: int = 1,
+        hashed: int | None = None,
+        option: str = "directory (--out)",
+    ) -> None:
+        self.path = path_of(path, f"the directory of a {kind}")
+        self.kind, self.schema, self.hashed, self.option = kind, schema, hashed, option
+        self.manifest_file = self.path / manifest
+        self._owned = tuple(owned)
+        self._held = False
+
+    # ---- whose directory is it
+
+    def check(self) -> None:
+        """Refuse a directory that is not empty and not ours, before anything in it is touched."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file, not a directory; choose another {self.option}")
+        if not self.path.is_dir() or self.is_ours():
+            return
+        if foreign := self.foreign_files():
+            more = ", …" if len(foreign) > 1 else ""
+            raise RunError(
+                f"output directory {self.path} is not empty and holds no {self.kind} of evenli ({foreign[0]}{more}); "
+                f"choose another {self.option}"
+            )
+
+    def is_ours(self) -> bool:
+        """Whether the manifest is one of this kind. A damaged one does not count: the files beside it decide then."""
+        try:
+            return self.describes(read_json(self.manifest_file))
+        except UNREADABLE:
+            return False
+
+    def describes(self, stored: Mapping[str, Any]) -> bool:
+        """Whether a manifest is one of this kind; subclasses also know those of earlier versions."""
+        return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
+
+    def foreign_files(self) -> list[str]:
+        """Names in the directory that we do not write there."""
+        try:
+            names = sorted(entry.name for entry in self.path.iterdir() if not is_temporary(entry))
+        except OSError as error:
+            raise RunError(f"cannot read {self.path}: {error.strerror}; choose another {self.option}") from error
+        # By name alone: a damaged manifest must not make our own files foreign.
+        ours = (LOCK, self.manifest_file.name, *self._owned)
+        return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
+
+    # ---- manifest
+
+    def exists(self) -> bool:
+        """Whether there is a manifest."""
+        return self.manifest_file.is_file()
+
+    def read_manifest(self, required: Sequence[str] = ()) -> dict[str, Any] | None:
+        """The manifest, None where there is none; a damaged one or one of a newer evenli is refused."""
+        if not self.exists():
+            return None
+        return read_manifest(
+            self.manifest_file, kind=self.kind, schema=self.schema, hashed=self.hashed, required=required
+        )
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        """Replace the manifest; schema, version and kind are added."""
+        self.write_json(self.manifest_file.name, with_hash({**stamp(self.kind, self.schema), **content}))
+
+    # ---- one writer at a time
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory; a second process is refused, a killed one leaves nothing locked. May be nested.
+
+        A directory that is not ours is refused before it is touched. A new one that stays empty is removed again.
+        """
+        # Held by this object already: an audit locks its folder and predicts in it, which locks it again.
+        if self._held:
+            yield
+            return
+        self.check()
+        is_new = not self.path.exists()
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+        with hold(self.path, f"another process is working in {self.path}; wait for it or choose another {self.option}"):
+            self._held = True
+            try:
+                yield
+            except BaseException:
+                if is_new:
+                    self._remove_empty()
+                raise
+            finally:
+                self._held = False
+
+    def _remove_empty(self) -> None:
+        with contextlib.suppress(OSError):
+            if all(entry.name == LOCK for entry in self.path.iterdir()):
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+
+    # ---- files
+
+    def write(self, name: str, content: Content, *, sync: bool = True) -> Path:
+        """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
+        with self.writing():
+            write_content(self.path / name, content, sync=sync)
+        return self.path / name
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write one strict JSON file atomically."""
+        return self.write(name, json_text(content))
+
+    def clear(self, names: Sequence[str] = ()) -> None:
+        """Delete what we own, or only these names or patterns; the manifest goes last, so that it can be repeated."""
+        if not self.path.is_dir():
+            return
+        patterns = tuple(names) or self._owned
+        with self.writing():
+            for entry in sorted(self.path.iterdir()):
+                if is_temporary(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns):
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            if not names:
+                self.manifest_file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn a failure to write into one line; a full disk is named as such."""
+        try:
+            yield
+        except RunError:
+            raise
+        except Exception as error:  # polars and safetensors wrap the operating system's error in classes of their own
+            reason = write_failure(error)
+            if reason is None:
+                raise
+            if reason == "no space left":
+                raise RunError(
+                    f"no space left in {self.path}; what is finished is kept, free some space and run the same "
+                    "command again"
+                ) from error
+            raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written: asked before hours of work, not after them."""
+    if path.is_dir():
+        raise RunError(f"cannot write {path}: it is a folder; give a file name")
+    check_regular(path)
+    try:
+        # Rights alone do not tell (a full disk, a read-only mount), so a file is made and gone at once.
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
+    """What every JSON file of ours begins with: version of its layout, version of evenli, and what it holds."""
+    return {"schema": schema, "evenli": __version__, "kind": kind}
+
+
+def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1, former: str = "") -> bool:
+    """Whether a file holds what is expected, in a layout that this evenli reads: up to version ``schema``.
+
+    ``former`` is its ``format`` before files had a stamp.
+    """
+    if "schema" not in content:
+        return bool(former) and content.get("format") == former
+    version = content["schema"]
+    return content.get("kind") == kind and isinstance(version, int) and 1 <= version <= schema
+
+
+def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest with the hash of everything else in it: damage and careless edits are noticed."""
+    plain = {key: value for key, value in content.items() if key != _HASH}
+    return {**plain, _HASH: hash_text(json.dumps(plain, sort_keys=True))}
+
+
+def read_manifest(
+    file: Path, *, kind: str, schema: int = 1, hashed: int | None = None, required: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Read a manifest: a JSON object with ``schema``; damaged, foreign and newer ones are refused in one line.
+
+    Args:
+        file: The manifest.
+        kind: What the directory should hold.
+        schema: Newest version that this evenli reads.
+        hashed: First version whose manifests hold their own hash.
+        required: Keys that must be there.
+    """
+    try:
+        stored = read_json(file)
+        version = int(stored["schema"])
+        missing = [key for key in required if key not in stored]
+    except UNREADABLE as error:
+        raise RunError(f"{file} is damaged ({error}); {ANEW}") from error
+    if stored.get("kind", kind) != kind:
+        raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
+    if version > schema:
+        raise RunError(
+            f"{file.parent} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
+            f"{__version__} (schema {schema}). Upgrade evenli or choose another directory"
+        )
+    # A manifest of a version that has a hash is refused without one: cutting the hash out is an edit as well.
+    expects_hash = hashed is not None and version >= hashed
+    if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
+        raise RunError(f"{file} was damaged or edited: checksum mismatch; {ANEW}")
+    if missing:
+        raise RunError(f"{file} lacks {', '.join(missing)}; {ANEW}")
+    return dict(stored)
+
+
+def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
+    """Lock an existing directory at once; the context that is returned releases it, and so does a killed process.
+
+    ``message`` is that of the ``RunLockedError`` if another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        return FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout:
+        raise RunLockedError(message) from None
+    except OSError as error:
+        raise RunError(f"cannot lock {folder}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
+    """A new directory beside the one of ``run`` that takes its place when all is written; a failure leaves no trace.
+
+    A directory that is not ours is refused, and without ``overwrite`` one that holds a finished result.
+    """
+    out = run.path
+    _recover(out)
+    run.check()
+    # The old directory goes as a whole, so a file of the user beside our own must stop it.
+    foreign = run.foreign_files() if out.is_dir() else []
+    if foreign:
+        raise RunError(
+            f"output directory {out} is not empty and holds other files, too ({', '.join(foreign[:3])}); "
+            f"choose another {run.option}"
+        )
+    if run.exists() and not overwrite:
+        raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or overwrite it (--overwrite)")
+    temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
+    # Two renames, because a directory that is not empty cannot be replaced in one; ``_recover`` mends a kill between.
+    with run.writing():
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            if out.exists():
+                out.rename(old)
+            try:
+                temporary.rename(out)
+            except OSError:
+                if old.exists():
+                    old.rename(out)
+                raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch(run: RunDir) -> Iterator[Path]:
+    """A directory beside that of ``run``, which is removed at the end; what a killed process left goes, too."""
+    out = run.path.resolve()
+    run.check()
+    _recover(out)
+    temporary = out.with_name(f".{out.name}.{process_mark()}.tmp")
+    with run.writing():
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _recover(out: Path) -> None:
+    """Remove what a killed ``replacing`` left, and put back the old directory if it stopped between the two renames."""
+    if not out.parent.is_dir():
+        return
+    with contextlib.suppress(OSError):  # a directory that cannot be listed or changed is refused later, with a reason
+        for old in leftovers(out.parent, f".{out.name}.", ".old"):
+            if not out.exists():
+                old.rename(out)
+        for ending in (".old", ".tmp"):
+            for left in leftovers(out.parent, f".{out.name}.", ending):
+                shutil.rmtree(left, ignore_errors=True)

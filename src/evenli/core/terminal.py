@@ -1,0 +1,161 @@
+"""What commands print: lines on stdout, remarks and progress on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenli.core.format import drawn_on, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress bar needs: distinct pairs done and in total, and what is going on."""
+
+    done: int
+    total: int
+    stage: str
+
+
+def say(line: str) -> None:
+    """One line on stdout, whatever stands in it."""
+    import typer  # here: a library imports this module for its progress
+
+    typer.echo(printable(line))
+
+
+def warn(message: str) -> None:
+    """One remark on stderr."""
+    print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def deprecations() -> Iterator[None]:
+    """Show deprecated names as remarks; Python hides their warnings by default."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeprecationWarning)
+        yield
+    for entry in caught:
+        warn(str(entry.message))
+
+
+def console() -> Console:
+    """The terminal; wide enough for tables where the output is a file or a pipe."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
+def print_json(content: Any) -> None:
+    """Strict JSON on stdout."""
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def answer(as_json: bool, content: Any, *lines: str) -> None:
+    """What a command has to say: JSON if that is asked for, or else lines for people."""
+    if as_json:
+        print_json(content)
+        return
+    for line in lines:
+        say(line)
+
+
+_PAUSE = 10.0
+"""Seconds between two lines of progress in a log."""
+
+
+class ProgressLog:
+    """Progress where nobody watches: one line on stderr every ten seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._started = clock, clock()
+        self._last = self._started
+
+    def __call__(self, progress: Progress | int) -> None:
+        """Say where the work is, if ten seconds have passed since the last line."""
+        now = self._clock()
+        if now - self._last < _PAUSE:
+            return
+        self._last, seconds = now, now - self._started
+        if isinstance(progress, int):
+            warn(f"scoring: {progress:,} rows after {seconds:.0f} s")
+            return
+        share = progress.done / progress.total if progress.total else 0
+        left = f", about {seconds / share - seconds:.0f} s left" if share else ""
+        warn(f"{progress.stage}: {progress.done:,} of {progress.total:,} ({share:.0%}) after {seconds:.0f} s{left}")
+
+
+def is_watched(as_json: bool) -> bool:
+    """Whether progress is shown: always on a terminal; in a file or a pipe not beside JSON, for whoever reads both."""
+    return not as_json or sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def heartbeat(as_json: bool, first: str = "") -> Iterator[Callable[[str], None]]:
+    """Say every ten seconds on stderr what a command is at, where its work cannot be counted.
+
+    The block announces what it does next; an empty text keeps quiet, for work that speaks itself.
+    """
+    shown = is_watched(as_json)
+    current, ended, started = [first], threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not ended.wait(_PAUSE):
+            if current[0]:
+                warn(f"{current[0]}, {time.monotonic() - started:.0f} s so far")
+
+    def announce(text: str) -> None:
+        current[0] = text
+
+    # A daemon: a command that is interrupted must not wait for the next beat.
+    thread = threading.Thread(target=beat, daemon=True)
+    if shown:
+        thread.start()
+    try:
+        yield announce
+    finally:
+        ended.set()
+        if shown:
+            thread.join()
+
+
+@contextlib.contextmanager
+def progress_bar(as_json: bool) -> Iterator[Callable[[Progress | int], None]]:
+    """A bar with rate and time left on stderr, or a line now and then where stderr is a file or a pipe.
+
+    A number is rows of an unknown total.
+    """
+    if not is_watched(as_json):
+        yield lambda progress: None
+        return
+    if not sys.stderr.isatty():
+        yield ProgressLog()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    text, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), rate, TimeElapsedColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(file=drawn_on(sys.stderr)), transient=True) as bar:
+        task = bar.add_task("loading", total=None, rate="")
+
+        def update(progress: Progress | int) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"{speed:,.0f} pairs/s" if speed else ""
+            if isinstance(progress, int):
+                bar.update(task, description="scoring", completed=progress, rate=rate)
+            else:
+                bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, rate=rate)
+
+        yield update

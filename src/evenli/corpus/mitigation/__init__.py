@@ -1,0 +1,1 @@
+"""Fairer corpora: subtraction, augmentation, swapped training files."""

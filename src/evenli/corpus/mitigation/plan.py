@@ -1,0 +1,319 @@
+"""What happens to each row of a scored corpus: is it kept, is it swapped, into which split does it go."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.core.errors import InputError
+from evenli.core.io import COLUMNS
+from evenli.core.parse import csv_line, parse_json_object
+from evenli.corpus.mitigation.augment import mark_copy, swap_pair
+from evenli.corpus.scored import CorpusScores, Parts, order_statistics, thresholds
+from evenli.words.swap.conflicts import REASONS
+from evenli.words.swap.language import LANGUAGES
+from evenli.words.swap.swapper import Lang, Mode, Swapper
+
+Method = Literal["subtract", "augment", "combined"]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a corpus is cut anew."""
+
+    dev: int = 10_000  # rows of the development set
+    test: int = 10_000  # rows of the test set; the rest is for training
+    leak_guard: bool = True  # keep a swapped copy in the split of its source; off only to replicate a plain shuffle
+
+    def __post_init__(self) -> None:
+        if self.dev < 0 or self.test < 0:
+            raise InputError(f"split sizes must be 0 or more, not {self.dev} and {self.test}")
+
+    @classmethod
+    def parse(cls, text: str) -> Split | None:
+        """A split as it is written on the command line: ``none``, or the sizes of dev and test as in ``1000,1000``."""
+        if text == "none":
+            return None
+        try:
+            dev, test = (int(part) for part in text.split(","))
+        except ValueError:
+            raise InputError(f"split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+        return cls(dev=dev, test=test)
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """How a fairer corpus is made."""
+
+    percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
+    mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
+    names: bool | None = None  # whether first names are swapped too; None: in mode paper only
+    lang: Lang = "en"  # of the corpus: en, ja or zh
+    # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
+    # plain sentences in one file. Another text is parsed as ``Split.parse`` does.
+    split: Split | str | None = "auto"
+    seed: int = 0  # of the shuffle, and of the choice of a random control
+    # Pick as many pairs at random from all those with a gold label, whatever their score: the control.
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.percentile, Real):
+            raise InputError(f"the percentile is a number from 0 to 100, not {self.percentile!r}")
+        if isinstance(self.split, str) and self.split != "auto":
+            object.__setattr__(self, "split", Split.parse(self.split))
+        if self.seed < 0:
+            raise InputError(f"the seed must be 0 or more, not {self.seed}")
+        if self.mode not in get_args(Mode):
+            raise InputError(f"no swap mode '{self.mode}'; choose {', '.join(get_args(Mode))}")
+        if self.lang not in LANGUAGES:
+            raise InputError(f"language '{self.lang}' cannot be swapped; choose {', '.join(LANGUAGES)}")
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """A scored corpus, and the score above which its rows are changed: that at the percentile."""
+
+    scored: CorpusScores
+    percentile: float
+    limit: float
+
+    @classmethod
+    def load(cls, scored: CorpusScores | str | Path, percentile: float) -> ScoredRows:
+        """Open the corpus, and find the score at the percentile."""
+        scored = CorpusScores.read(scored)
+        return cls(scored, float(percentile), thresholds(scored, [percentile]).values[float(percentile)])
+
+    def shards(self, columns: Sequence[str] = ()) -> Iterator[Shard]:
+        """One shard in memory at a time, with the columns asked for."""
+        start = 0
+        # Each name once: a caller may ask for the score as well.
+        names = dict.fromkeys([*columns, "pair_max", "no_gold"])
+        for number, frame in enumerate(self.scored.frames([*names])):
+            eligible = ~frame["no_gold"].to_numpy()
+            yield Shard(number, start, frame, eligible, eligible & (frame["pair_max"].to_numpy() > self.limit))
+            start += frame.height
+
+    def texts(self, record: Mapping[str, Any]) -> list[str]:
+        """The scored texts of a row."""
+        return ["" if record[column] is None else str(record[column]) for column in self.scored.columns]
+
+
+class Shard(NamedTuple):
+    """Rows of one shard: which of them have a gold label, and which of these score above the threshold."""
+
+    number: int
+    start: int
+    frame: pl.DataFrame
+    eligible: Mask
+    above: Mask
+
+    def part(self, among: Mask) -> tuple[NDArray[np.int64], pl.DataFrame]:
+        """Numbers and columns of some of the rows."""
+        wanted = np.flatnonzero(among)
+        return wanted + self.start, self.frame[wanted]
+
+
+class SwappedRows:
+    """The swapped copies of rows that have a word to swap, in a new directory.
+
+    Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
+    no row is parsed or swapped twice, the rows wait in the directory with what is needed of them later; one shard is in
+    memory at a time.
+    """
+
+    def __init__(self, corpus: ScoredRows, swapper: Swapper, directory: Path, *, everything: bool = False) -> None:
+        self.skipped = 0
+        self.directory = directory
+        self._corpus, self._swapper = corpus, swapper
+        directory.mkdir()
+        for shard in corpus.shards(["original"]):
+            self._swap(shard, shard.eligible if everything else shard.above)
+
+    def _swap(self, shard: Shard, among: Mask) -> None:
+        rows, conflicts = [], []
+        columns = self._corpus.scored.columns
+        has_copy = np.zeros(len(among), dtype=np.bool_)
+        numbers, frame = shard.part(among)
+        for row, original, score in zip(numbers.tolist(), frame["original"], frame["pair_max"], strict=True):
+            record = parse_json_object(original, "scored corpus", halves=True)
+            before = self._corpus.texts(record)
+            done = swap_pair(self._swapper, before)
+            line: str | None = None
+            after: list[str | None] = [None] * len(before)
+            if done.conflict:
+                # Rows with a word to swap that get no copy, for people to read.
+                conflicts.append([row, REASONS[done.conflict], *map(clean, before)])
+            # The released rules may give back what they took: "a man and a woman" in lower case.
+            if done.changed:
+                has_copy[row - shard.start] = True
+                copy = mark_copy(record, columns, done.texts)
+                line = clean(json.dumps(copy, ensure_ascii=False))
+                after = [clean(text) for text in done.texts]
+            rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
+        texts = [(f"text{at}", pl.String) for at in range(2 * len(columns))]  # before and after the swap
+        schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._file(shard.number, "parquet"))
+        self._file(shard.number, "bits").write_bytes(np.packbits(has_copy).tobytes())
+        if conflicts:
+            with (self.directory / "skipped.csv").open("a", encoding="utf-8", newline="") as stream:
+                stream.writelines(map(csv_line, conflicts))
+        self.skipped += len(conflicts)
+
+    def _file(self, number: int, kind: str) -> Path:
+        return self.directory / f"{number:06d}.{kind}"
+
+    def has_copy(self, shard: Shard) -> Mask:
+        """Which rows of a shard can be swapped."""
+        # A bit for each row: this is asked in every pass, and the copies themselves are large.
+        bits = np.frombuffer(self._file(shard.number, "bits").read_bytes(), dtype=np.uint8)
+        return np.unpackbits(bits, count=len(shard.eligible)).view(np.bool_)
+
+    def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
+        frame = pl.read_parquet(self._file(number, "parquet"), glob=False)
+        # Rows stand in order, and all that can be asked for are there.
+        return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+
+
+def _can_swap(swapped: SwappedRows | None, shard: Shard) -> Mask:
+    return np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The rows of a random control: as many as score above the threshold, of all those with a gold label.
+
+    A row is drawn if its random key is at most a limit; rows that can be swapped have a limit of their own, so that as
+    many copies are made.
+    """
+
+    seed: int
+    can_swap: float
+    cannot: float
+
+    @classmethod
+    def make(cls, corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> Draw:
+        """Find both limits, in memory that does not depend on the size of the corpus."""
+
+        def rows_of(side: bool) -> Iterator[tuple[Shard, Mask]]:
+            for shard in corpus.shards():
+                yield shard, shard.eligible & (_can_swap(swapped, shard) == side)
+
+        def limit(side: bool) -> float:
+            sizes = [(int((shard.above & rows).sum()), int(rows.sum())) for shard, rows in rows_of(side)]
+            wanted, there = (sum(column) for column in zip(*sizes, strict=True))
+            if not wanted:
+                return -1.0
+            parts: Parts = lambda: (cls._keys(seed, shard)[rows] for shard, rows in rows_of(side))  # noqa: E731
+            return order_statistics(parts, there, [wanted - 1])[wanted - 1]
+
+        return cls(seed, limit(True), limit(False))
+
+    @staticmethod
+    def _keys(seed: int, shard: Shard) -> NDArray[np.float64]:
+        return random_keys(seed, 1, shard.start, len(shard.eligible))
+
+    def rows(self, shard: Shard, can_swap: Mask) -> Mask:
+        """The rows of a shard that are drawn."""
+        limits = np.where(can_swap, self.can_swap, self.cannot)
+        return np.asarray(shard.eligible & (self._keys(self.seed, shard) <= limits))
+
+
+class Masks(NamedTuple):
+    """Of each row of a shard: does it have a gold label, is it kept, is it taken out, does it get a copy."""
+
+    eligible: Mask
+    keep: Mask
+    removed: Mask
+    copy: Mask
+
+
+Which = Literal["eligible", "keep", "removed", "copy"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card."""
+
+    method: Method
+    corpus: ScoredRows
+    settings: Mapping[str, str | bool]
+    swapped: SwappedRows | None = None
+    drawn: Draw | None = None  # of a random control; without one the score decides
+
+    @classmethod
+    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
+        """Drop the rows above the percentile, add a swapped copy of each, or both; ``directory`` holds the copies."""
+        about: dict[str, str | bool] = {"method": method}
+        if settings.random:
+            about = {"method": "random_control", "like": method}
+        swapped = None
+        if method != "subtract":
+            swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
+            swapped = SwappedRows(corpus, swapper, directory, everything=settings.random)
+            about |= swapper.settings
+        drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None
+        return cls(method, corpus, about, swapped, drawn)
+
+    def masks(self, shard: Shard) -> Masks:
+        """What happens to the rows of a shard."""
+        can_swap = _can_swap(self.swapped, shard)
+        drop = shard.above if self.drawn is None else self.drawn.rows(shard, can_swap)
+        copy = drop & can_swap
+        # Augmentation keeps the row that it copies.
+        keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
+        return Masks(shard.eligible, keep, shard.eligible & ~keep, copy)
+
+    def frames(self, which: Which, columns: Sequence[str]) -> Iterator[tuple[int, NDArray[np.int64], pl.DataFrame]]:
+        """Number of the shard, numbers and columns of its rows, shard by shard."""
+        for shard in self.corpus.shards(columns):
+            rows, frame = shard.part(getattr(self.masks(shard), which))
+            if len(rows):
+                yield shard.number, rows, frame
+
+    def copies(self) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
+        """Numbers of the rows that get a copy and what ``SwappedRows.read`` gives of them, shard by shard."""
+        if self.swapped is not None:
+            for number, rows, _ in self.frames("copy", ()):
+                yield rows, self.swapped.read(number, rows)
+
+    def scores(self, which: Which) -> Iterator[NDArray[np.float64]]:
+        """The pair scores of some of the rows, in parts."""
+        return (frame["pair_max"].to_numpy() for _, _, frame in self.frames(which, ()))
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many rows there are of each kind, and above the threshold."""
+        total: Counter[str] = Counter()
+        for shard in self.corpus.shards():
+            named = {**self.masks(shard)._asdict(), "above": shard.above}
+            total.update({name: int(mask.sum()) for name, mask in named.items()})
+        return total
+
+
+def random_keys(seed: int, purpose: int, first: int, count: int) -> NDArray[np.float64]:
+    """Random numbers below 1 of the rows from ``first`` on; those of a row depend on seed, purpose and its number."""
+    bits = np.random.PCG64([seed, purpose])
+    bits.advance(first)
+    return np.random.Generator(bits).random(count)
+
+
+def gold_of(record: Mapping[str, Any]) -> str:
+    """The gold label of a row, as text."""
+    return str(next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), ""))
+
+
+def clean(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file in UTF-8 can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,164 @@
+"""Hard debiasing of word vectors, the control that shares its side effect, and what it leaves.
+
+Hard debiasing makes every vector a unit vector. A model trained on such vectors differs from one trained on raw ones
+for that reason alone, so the comparison that isolates the debiasing is with ``normalised``, not with the raw vectors.
+
+Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from evenli.core.errors import InputError
+from evenli.core.io import write_atomic
+from evenli.encoders.direction import GenderDirection, Pairs, bias_of, read_pairs
+from evenli.encoders.erasers import FloatArray
+from evenli.encoders.gendered import FEMALE, MALE
+from evenli.encoders.leakage import leakage, neighbour_clustering
+from evenli.encoders.residual import Residual
+from evenli.encoders.vectors import WordVectors
+from evenli.words import read_table
+
+_WORDS = 50_000  # most frequent words of a vocabulary that are looked at
+_SIDE = 500  # most biased words of each side, as Gonen and Goldberg take them
+_FEWEST = 50
+_CHUNK = 8192  # rows at a time, so that the copy in double precision stays small
+
+
+def gender_specific_words() -> frozenset[str]:
+    """The 1,441 words of debiaswe whose meaning includes a gender, case-sensitive."""
+    return frozenset(row["word"] for row in read_table("gender_specific.csv", required=("word",)))
+
+
+def hard_debias(
+    vectors: WordVectors,
+    direction: GenderDirection,
+    *,
+    specific: Collection[str] | None = None,
+    equalize: Pairs = "long",
+) -> WordVectors:
+    """Neutralise and equalise.
+
+    On unit vectors, with g the direction: every word that is not gender-specific loses its component along g. Then
+    each pair (a, b) becomes ``y + z g`` and ``y - z g``, with y the midpoint without its component along g and
+    ``z = sqrt(1 - |y|^2)``: the two differ along g only. Pairs are taken in order, in lower, Title and UPPER case where
+    both forms have a vector. The cosine of a neutral word with g is 0 afterwards. That is all that is promised: the old
+    bias can still be read from the neighbours of a word. ``specific`` words keep their component along g, by default
+    ``gender_specific_words()``.
+    """
+    direction.check(vectors)
+    if isinstance(specific, str):
+        raise InputError(f"expected a collection of words, found the one word '{specific}'")
+    keep = gender_specific_words() if specific is None else frozenset(specific)
+    g = direction.vector
+    neutral = np.fromiter((word not in keep for word in vectors.words), dtype=bool, count=len(vectors))
+
+    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+    for part, rows in _unit_rows(vectors):
+        rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
+        matrix[part] = _unit(rows)
+    pairs = [(a, b) for a, b in _variants(vectors, equalize) if matrix[a].any() and matrix[b].any()]
+    for a, b in pairs:
+        matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
+    notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {len(pairs)} pairs equalised, unit length")
+    return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
+
+
+def normalised(vectors: WordVectors) -> WordVectors:
+    """The same vectors at length 1: the control for ``hard_debias``. A zero vector stays one."""
+    matrix = np.concatenate([rows.astype(np.float32) for _, rows in _unit_rows(vectors)])
+    unit = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
+    return replace(unit, notes=(*vectors.notes, "unit length"))
+
+
+def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
+    """Write word vectors as ``.npz``, which ``evenli.encoders.vectors.load_vectors`` reads."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"word vectors are stored as .npz, not as {path.name}")
+    broken = next((word for word in vectors.words if not word or "\n" in word), None)
+    if broken is not None:
+        raise InputError(f"the word {broken!r} is empty or has a line break and cannot be saved; remove it")
+    # One word a line: in an array of words the longest sets the width of all.
+    words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    write_atomic(path, lambda file: np.savez(file, words=words, vectors=np.asarray(vectors.matrix)))
+    return path
+
+
+def word_leakage(
+    before: WordVectors, after: WordVectors, direction: GenderDirection, *, seed: int = 0
+) -> tuple[Residual, Residual]:
+    """What hard debiasing leaves: can a probe still predict to which side neutral words leaned?
+
+    The most biased neutral words of each side, among the frequent ones, are the two classes: a half, drawn at random,
+    trains the probes and the other half tests them. Gonen and Goldberg 2019, "Lipstick on a pig".
+    """
+    if before.words != after.words:
+        raise InputError("the mitigated vectors are of other words; give the vectors they were made from")
+    specific = {word.lower() for word in gender_specific_words()}
+    neutral = (row for row, word in enumerate(before.words[:_WORDS]) if word.lower() not in specific)
+    frequent = np.fromiter(neutral, dtype=np.int64)
+    rows = frequent[before.matrix[frequent].any(axis=1) & after.matrix[frequent].any(axis=1)]
+    bias = bias_of(before, rows, direction)
+    side = min(int((bias > 0).sum()), int((bias < 0).sum()), _SIDE)
+    if side < _FEWEST:
+        raise InputError(f"only {side} neutral words lean to one side; {_FEWEST} are needed to measure what leaks")
+    order = np.argsort(bias, kind="stable")
+    chosen = np.concatenate([order[:side], order[-side:]])
+    classes = np.repeat([MALE, FEMALE], side)
+    # Drawn once, so that the vectors before and after are judged on the same words.
+    mixed = np.random.default_rng(seed).permutation(2 * side)
+    train, test = mixed[:side], mixed[side:]
+    # Of words that differ in case only the most frequent counts, which comes first and is put in last.
+    place = {before.words[row].lower(): at for at, row in reversed(list(enumerate(rows)))}
+    professions = [place[row["word"]] for row in read_table("professions.csv", ("word",)) if row["word"] in place]
+    k = min(100, len(rows) // 10)
+
+    def measure(vectors: WordVectors) -> Residual:
+        generator = np.random.default_rng(seed)
+        some = vectors.matrix[rows[chosen]]
+        probes = leakage(some[train], classes[train], some[test], classes[test], generator)
+        clusters = neighbour_clustering(
+            vectors.matrix[rows], bias, k, generator=generator, most=side, asked=professions
+        )
+        return Residual.of(probes, clusters)
+
+    return measure(before), measure(after)
+
+
+def _unit(rows: FloatArray) -> FloatArray:
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def _unit_rows(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
+    """All vectors at length 1, some rows at a time."""
+    for start in range(0, len(vectors), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        yield part, _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
+
+
+def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:
+    """Rows of each pair in every case that both words have, each pair of rows once."""
+    rows: dict[tuple[int, int], None] = {}
+    for female, male in read_pairs(pairs):
+        for form in (str.lower, str.title, str.upper):
+            a, b = vectors.index.get(form(female)), vectors.index.get(form(male))
+            if a is not None and b is not None and a != b:
+                rows[a, b] = None
+    return list(rows)
+
+
+def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+    middle = (a + b) / 2
+    y = middle - (middle @ g) * g
+    z = np.sqrt(max(0.0, 1 - float(y @ y)))
+    # Stored vectors are float32: below its rounding, neither word leans to a side.
+    if (a - b) @ g < -1e-6:
+        z = -z
+    return _unit(y + z * g), _unit(y - z * g)

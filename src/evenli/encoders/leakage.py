@@ -1,0 +1,211 @@
+"""What is left of a concept in embeddings after it was erased: probes, and neighbours. Needs scikit-learn.
+
+An eraser promises something about linear classifiers or about one direction. Three questions show how far that goes:
+can a linear probe predict the classes, can a small neural one, and are words that leaned to the same side still
+neighbours?
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate
+from evenli.core.extras import need
+from evenli.core.record import Record
+from evenli.stats.intervals import wilson
+
+FloatArray = NDArray[np.float64]
+_LEVEL = 0.95
+_HIDDEN = 64
+SEEDS = 5  # times that a probe is trained
+_FEWEST = 10  # training rows of a class: fewer teach a probe nothing
+_STARTS, _TRIES = 10, 5  # two-means ends elsewhere from start to start: ten figures, each the best of five tries
+_CHUNK = 512  # words whose neighbours are found at a time
+
+
+class Leakage(Record, frozen=True):
+    """Accuracy of a linear and a neural probe on rows they were not trained on; ``majority`` is neutral.
+
+    A probe at the majority shows that this probe fails, not that nothing is left.
+    """
+
+    linear: Estimate
+    mlp: Estimate
+    majority: float  # accuracy of always naming the most frequent class of the training rows
+
+
+class Clustering(Record, frozen=True):
+    """Whether words that leaned to one side before are still neighbours."""
+
+    accuracy: Estimate
+    """Of two-means on the most biased words of both sides, the mean over ten starts; 0.5 is none of the old bias, 1 is
+    all of it."""
+    correlation: Estimate  # of the old bias with the share of neighbours whose old bias is positive; NaN is undefined
+
+
+def leakage(
+    x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike, y_test: ArrayLike, generator: np.random.Generator
+) -> Leakage:
+    """Train a linear and a neural probe for a class and test them on other rows, five times.
+
+    Each time they learn from four fifths of the training rows, drawn anew. The accuracy is the mean; the interval is
+    Wilson's over the test rows, widened by what the five differ. Columns are standardised by the training rows.
+    Fit the eraser on rows that neither probe nor test uses: on the rows of its own fit a linear probe is at the
+    majority by construction, which says nothing about new rows. ``generator`` draws rows and starts the
+    neural probe.
+    """
+    train, test = _table(x_train, "training"), _table(x_test, "test")
+    known, asked = np.asarray(y_train), np.asarray(y_test)
+    names, counts = np.unique(known, return_counts=True)
+    if train.shape[1] != test.shape[1]:
+        raise InputError(f"training embeddings have {train.shape[1]} numbers, test embeddings {test.shape[1]}")
+    if known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
+        raise InputError(
+            f"{len(train)} training and {len(test)} test rows need as many classes, found {known.shape} and "
+            f"{asked.shape}"
+        )
+    if len(counts) < 2 or counts.min() < _FEWEST:
+        raise InputError(
+            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
+        )
+    linear_model = need("sklearn.linear_model", extra="encoders", purpose="a probe")
+    neural_network = need("sklearn.neural_network", extra="encoders", purpose="a probe")
+    mean, spread = train.mean(axis=0), train.std(axis=0)
+    # A column that erasure made constant is left with rounding, which scaling would blow up into a feature.
+    spread[spread <= 1e-9 * np.abs(train).max()] = np.inf
+    train, test = (train - mean) / spread, (test - mean) / spread
+    right: dict[str, list[float]] = {"linear": [], "mlp": []}
+    for _ in range(SEEDS):
+        rows = np.concatenate([_part(np.flatnonzero(known == name), generator) for name in names])
+        # scikit-learn takes a seed; drawing it from the generator keeps one source of randomness.
+        seed = int(generator.integers(2**31))
+        probes = {
+            "linear": linear_model.LogisticRegression(max_iter=1000),
+            "mlp": neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
+        }
+        for name, probe in probes.items():
+            right[name].append(float(np.mean(_fitted(probe, train[rows], known[rows]).predict(test) == asked)))
+    note = f"over test rows and {SEEDS} draws of the training rows"
+    linear, mlp = (_over_seeds(values, len(asked), note) for values in right.values())
+    return Leakage(linear, mlp, float(np.mean(asked == names[counts.argmax()])))
+
+
+def neighbour_clustering(
+    x: ArrayLike,
+    bias_before: ArrayLike,
+    k: int = 100,
+    *,
+    generator: np.random.Generator,
+    most: int = 500,
+    asked: ArrayLike | None = None,
+) -> Clustering:
+    """Cluster the words that were most biased, and count on which side the neighbours of words were.
+
+    Rows are compared by cosine. Compare with the values of the unmitigated embeddings: random ones give an accuracy
+    somewhat above 0.5, because the better of the two namings of the clusters counts. Gonen and Goldberg 2019,
+    "Lipstick on a pig".
+
+    Args:
+        x: Embeddings [n, d] of the vocabulary, mitigated.
+        bias_before: Cosine of each row with the gender direction before; positive is one side, negative the other.
+        k: Neighbours to count, among all rows.
+        generator: Starts the clustering.
+        most: Words of each side to cluster, the most biased first.
+        asked: Rows for the correlation, such as the occupations; by default the words that are clustered.
+    """
+    rows, bias = _table(x, "vocabulary"), np.asarray(bias_before, dtype=np.float64)
+    if bias.shape != rows.shape[:1] or not np.isfinite(bias).all():
+        raise InputError(f"expected one finite bias for each of the {len(rows)} rows, found shape {bias.shape}")
+    if not 1 <= k < len(rows):
+        raise InputError(f"k must be from 1 to {len(rows) - 1}, one less than the rows, not {k}")
+    sides = int((bias > 0).sum()), int((bias < 0).sum())
+    if most < 1 or min(sides) < most:
+        raise InputError(f"{most} words of each side asked for, {sides[0]} lean to one and {sides[1]} to the other")
+    # At length 1, distances of the clustering and cosines of the neighbours agree.
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.where(length > 0, length, 1.0)
+    order = np.argsort(bias, kind="stable")
+    chosen = np.concatenate([order[:most], order[-most:]])
+    which = chosen if asked is None else np.asarray(asked, dtype=np.int64).reshape(-1)
+    if which.size and not (which.min() >= 0 and which.max() < len(rows)):
+        raise InputError(f"asked must name rows 0 to {len(rows) - 1}; drop words without a vector first")
+    cluster = need("sklearn.cluster", extra="encoders", purpose="the clustering of neighbours")
+    hits = []
+    for seed in generator.integers(2**31, size=_STARTS):
+        means = _fitted(cluster.KMeans(2, n_init=_TRIES, random_state=int(seed)), rows[chosen])
+        right = float(np.mean(means.labels_ == (bias[chosen] > 0)))
+        # Which cluster is which side is arbitrary, so the better of the two namings counts.
+        hits.append(max(right, 1 - right))
+    accuracy = _over_seeds(hits, len(chosen), f"over texts and {_STARTS} starts of the clustering")
+    return Clustering(accuracy, _correlation(bias[which], _neighbour_bias(rows, which, bias > 0, k)))
+
+
+def _neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
+    """Share of positive rows among the k nearest of each row asked about, itself left out; rows have length 1."""
+    share = np.empty(len(which))
+    for start in range(0, len(which), _CHUNK):
+        part = which[start : start + _CHUNK]
+        cosines = rows[part] @ rows.T
+        cosines[np.arange(len(part)), part] = -np.inf
+        nearest = np.argpartition(cosines, -k, axis=1)[:, -k:]
+        share[start : start + _CHUNK] = positive[nearest].mean(axis=1)
+    return share
+
+
+def _table(x: ArrayLike, what: str) -> FloatArray:
+    rows = np.asarray(x, dtype=np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise InputError(f"expected {what} embeddings [n, d], found shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise InputError(f"the {what} embeddings hold numbers that are not finite")
+    return rows
+
+
+def _fitted(model: Any, *data: Any) -> Any:
+    with warnings.catch_warnings():
+        # A probe that could still improve is a probe all the same, and clusters of equal rows are a finding.
+        sklearn = need("sklearn.exceptions", extra="encoders", purpose="a probe")
+        warnings.simplefilter("ignore", sklearn.ConvergenceWarning)
+        # The neural probe takes an interrupt for the end of its training and would be judged half-trained.
+        warnings.filterwarnings("error", message="Training interrupted")
+        try:
+            return model.fit(*data)
+        except UserWarning as stop:
+            raise KeyboardInterrupt from stop
+
+
+def _part(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Four fifths of the rows, drawn at random."""
+    return generator.permutation(rows)[: -(-4 * len(rows) // 5)]
+
+
+def _over_seeds(values: Sequence[float], n: int, note: str) -> Estimate:
+    """Mean of a share over several seeds; the interval adds what the seeds vary to what the ``n`` texts do."""
+    value = float(np.mean(values))
+    low, high = wilson(value, n, _LEVEL)
+    z = float(norm.ppf((1 + _LEVEL) / 2))
+    spread = z * float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    # Each side of Wilson's interval is widened on its own, so that the ends stay within 0 and 1.
+    low, high = max(0.0, value - math.hypot(value - low, spread)), min(1.0, value + math.hypot(high - value, spread))
+    return Estimate(value, low, high, (high - low) / (2 * z), _LEVEL, n, {}, note)
+
+
+def _correlation(x: FloatArray, y: FloatArray) -> Estimate:
+    """Pearson's correlation with Fisher's interval; NaN with a reason where it is undefined."""
+    n, value, low, high = len(x), math.nan, math.nan, math.nan
+    note = "no correlation: fewer than three words, or all of them alike"
+    if n >= 3 and np.ptp(x) and np.ptp(y):
+        value, note = float(np.corrcoef(x, y)[0, 1]), "no interval: three texts or fewer"
+        if n > 3:
+            # Kept off 1, where the transformation is infinite.
+            middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.959964 / math.sqrt(n - 3)
+            low, high, note = math.tanh(middle - half), math.tanh(middle + half), "over texts, Fisher's z"
+    return Estimate(value, low, high, (high - low) / 3.92, _LEVEL, n, {}, note)

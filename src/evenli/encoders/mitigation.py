@@ -1,0 +1,396 @@
+"""Mitigated encoders: fit an eraser or debias word vectors, measure what is left, and keep it as ``mitigated:FOLDER``.
+
+The directory holds ``mitigated.json`` and an eraser or word vectors. The encoder itself is not copied: the spec of the
+base is stored with absolute paths and its identity, and a base that has changed since is refused, because an eraser
+means nothing to another encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
+from evenli.core.io import hash_files, read_json
+from evenli.core.mitigation import Fit, GenderedEmbeddings, Method
+from evenli.core.record import Record
+from evenli.core.registry import MITIGATIONS
+from evenli.core.store import UNREADABLE, RunDir, replacing
+from evenli.encoders.base import (
+    DATA_BACKENDS,
+    MITIGATED,
+    POOLINGS,
+    Encoder,
+    EncoderRequest,
+    encode_checked,
+    load_encoder,
+    load_with_own_pooling,
+    name_of,
+    parse_spec,
+    parts_of,
+    resolved_spec,
+)
+from evenli.encoders.direction import gender_direction
+from evenli.encoders.erasers import CHECK, Affine, Erased, Projection, load_eraser
+from evenli.encoders.gendered import BUILT_IN, GenderedSet, probe_text, sentences_to_fit
+from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
+from evenli.encoders.residual import LeakageReport, Residual, known_sentences, leakage_report
+from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
+from evenli.renamed import FormerDict
+
+_ERASER, _VECTORS = "eraser.npz", "vectors.npz"
+_FORMAT = "evenli mitigated-encoder 1"
+_SCHEMA = 1
+_OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
+
+
+@dataclass(frozen=True)
+class MitigationSettings:
+    """How an eraser is fitted."""
+
+    method: str  # name of a method: inlp, leace, sent-debias or one of another package
+    fit: str = BUILT_IN  # built-in, a corpus as read_gendered takes it, or built-in+CORPUS for both
+    seed: int = 0  # of the method and of the probes
+    # Options of the method; those not given have their defaults.
+    options: Mapping[str, Any] = field(default_factory=dict)
+    probe: str = BUILT_IN  # text to look for gender in: built-in, or a file as probe_text takes it
+    # How the encoder is loaded, as by load_encoder.
+    pooling: str | None = None
+    device: str | None = None
+    online: bool = False
+
+    def __post_init__(self) -> None:
+        method: Method = MITIGATIONS.get(self.method)
+        if method.kind != "encoder":
+            raise InputError(f"the method '{self.method}' is for {method.kind}, not for encoders")
+        object.__setattr__(self, "options", method.settings(self.options))
+
+
+class Base(Record, frozen=True):
+    """The encoder before the mitigation: its spec with absolute paths, its pooling, and what changes with it."""
+
+    spec: str
+    pooling: str
+    identity: str
+
+
+class FittedOn(Record, frozen=True):
+    """The sentence pairs of a fit, and how many were left out for which reason."""
+
+    source: str
+    pairs: int
+    sha256: str
+    skipped: dict[str, int]
+
+
+class StoredFile(Record, frozen=True):
+    """The file of an eraser, or of debiased vectors: its hash, its name in the directory, and its dimension."""
+
+    sha256: str
+    file: str = _ERASER
+    dimension: int = 0
+
+
+class EraserFile(StoredFile, frozen=True, kw_only=True):
+    """The file of an eraser.
+
+    Attributes:
+        identity: Changes with the eraser.
+        rank: How many dimensions are removed.
+        history: Accuracy of a probe before each round, where the method has rounds.
+    """
+
+    identity: str
+    rank: int
+    history: tuple[float, ...] = ()
+
+
+class Mitigated(Record, frozen=True):
+    """What ``mitigated.json`` holds of debiased word vectors.
+
+    Attributes:
+        method: Name of the mitigation.
+        base: The encoder that is mitigated.
+        settings: Seed and options of the method.
+        eraser: The file beside it.
+        note: What should be known of the base.
+    """
+
+    method: str
+    base: Base
+    settings: dict[str, Any]
+    eraser: StoredFile
+    note: str = ""
+
+
+class MitigatedEncoder(FormerDict, Mitigated, frozen=True, kw_only=True):
+    """What ``mitigated.json`` holds of an encoder behind an eraser.
+
+    Attributes:
+        fit: What the eraser was fitted on.
+        leakage: What is left of gender.
+    """
+
+    eraser: EraserFile
+    fit: FittedOn
+    leakage: LeakageReport
+
+
+def mitigate_encoder(
+    spec: str,
+    out: str | Path,
+    settings: MitigationSettings,
+    *,
+    overwrite: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
+    **options: Any,
+) -> MitigatedEncoder:
+    """Fit an eraser to an encoder, measure what it leaves, and write the directory; returns what its manifest holds.
+
+    The spec is that of ``load_encoder``. The directory is a new one, an empty one, or with ``overwrite`` one of a
+    mitigated encoder. ``on_step`` is told what is done next; ``options`` replace fields of the settings.
+    """
+    settings = replace(settings, **options)
+    # The directory is checked first: a fit can take long.
+    with replacing(_directory(out), overwrite=overwrite) as folder:
+        on_step("reading the sentences")
+        sentences = sentences_to_fit(settings.fit)
+        text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
+        on_step("loading the encoder")
+        base = load_encoder(spec, pooling=settings.pooling, device=settings.device, online=settings.online)
+        sentences = known_sentences(base, sentences)
+        on_step(f"fitting {settings.method} on {len(sentences.fit):,} sentence pairs")
+        eraser = _fit(base, sentences, settings)
+        Erased(base, eraser)  # refuses an eraser that changes nothing
+        on_step("measuring what is left of gender")
+        written = EraserFile(
+            sha256=hash_files([eraser.save(folder / _ERASER)]),
+            identity=eraser.identity,
+            dimension=eraser.dimension,
+            rank=eraser.rank,
+            history=tuple(map(float, eraser.history)),
+        )
+        result = MitigatedEncoder(
+            method=settings.method,
+            base=Base(resolved_spec(spec), _pooling(base, settings.pooling), _identity(base)),
+            settings={**settings.options, "seed": settings.seed},
+            eraser=written,
+            note=str(getattr(base, "note", "")),
+            fit=FittedOn(sentences.source, len(sentences.fit), sentences.sha256["fit"], dict(sentences.skipped)),
+            leakage=leakage_report(base, eraser, sentences, text, seed=settings.seed),
+        )
+        _directory(folder).write_manifest(result.to_dict())
+    return result
+
+
+def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
+    method: Method = MITIGATIONS.get(settings.method)
+    # The versions of a pair stand in the same order in both halves.
+    female, male = np.split(encode_checked(base, sentences.rows("fit")[0]), 2)
+    data = GenderedEmbeddings(female, male, tuple(pair.concept for pair in sentences.fit))
+    eraser = cast(Fit, method.fit)(data, settings.options, np.random.default_rng(settings.seed))
+    if not isinstance(eraser, Projection | Affine):
+        raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")
+    return eraser
+
+
+@dataclass(frozen=True)
+class HardDebiasSettings:
+    """How word vectors are hard-debiased."""
+
+    pairs: str = "ten"  # pairs of the direction: ten, long or a file
+    control: bool = False  # only bring the vectors to length 1: the control for the side effect
+    seed: int = 0  # of the probes that look for what is left
+
+
+class WordLeakage(Record, frozen=True):
+    """What was left of gender in word vectors before and after."""
+
+    before: Residual
+    after: Residual
+
+
+class HardDebiased(Record, frozen=True):
+    """What ``hard_debias_file`` wrote.
+
+    Attributes:
+        file: The vectors, where a file was asked for.
+        folder: The encoder, where a folder was.
+        words: How many words have a vector.
+        notes: What should be known of the vectors.
+        leakage: What is left of gender; None if it could not be measured.
+        not_measured: Why not.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("file", "folder")
+
+    words: int
+    notes: tuple[str, ...]
+    leakage: WordLeakage | None
+    not_measured: str = ""
+    file: Path | None = None
+    folder: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """What was written."""
+        return cast(Path, self.file or self.folder)
+
+    @property
+    def spec(self) -> str:
+        """The encoder it is."""
+        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
+
+
+def hard_debias_file(
+    vectors: str | Path, out: str | Path, settings: HardDebiasSettings | None = None, *, overwrite: bool = False
+) -> HardDebiased:
+    """Hard-debias a file of word vectors, also given as ``vectors:FILE``, and measure what is left.
+
+    The result is a file if ``out`` ends in ``.npz``, else a directory, which is an encoder.
+    """
+    settings = settings or HardDebiasSettings()
+    out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
+    _check_names(out, file, overwrite)
+    before = load_vectors(file)
+    direction = gender_direction(before, settings.pairs)
+    after = normalised(before) if settings.control else hard_debias(before, direction)
+    if out.suffix == ".npz":
+        save_vectors(after, out)
+    else:
+        _check_differs(VectorMean(before), VectorMean(after), out)
+        base = Base(resolved_spec(f"vectors:{file}"), "mean", _identity(VectorMean(before)))
+        with replacing(_directory(out), overwrite=overwrite) as folder:
+            sha256 = hash_files([save_vectors(after, folder / _VECTORS)])
+            about = {"pairs": settings.pairs, "control": settings.control}
+            written = StoredFile(sha256, _VECTORS, after.dimension)
+            _directory(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
+    leaks, reason = None, ""
+    try:
+        leaks = WordLeakage(*word_leakage(before, after, direction, seed=settings.seed))
+    except (InputError, MissingExtraError) as error:
+        # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
+        reason = str(error)
+    place = "file" if out.suffix == ".npz" else "folder"
+    return HardDebiased(len(after), after.notes, leaks, reason, **{place: out})
+
+
+def _check_names(out: Path, file: Path, overwrite: bool) -> None:
+    if out.suffix in _OTHER_FORMATS:
+        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
+    if out.suffix == ".npz" and out.exists() and not overwrite:
+        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
+    if ":" in str(file) and not file.exists():
+        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
+
+
+def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
+    first, second = (encode_checked(encoder, CHECK) for encoder in (base, debiased))
+    # Texts of unknown words are zeros before and after, which proves nothing.
+    if first.shape == second.shape and np.array_equal(first, second) and first.any():
+        raise ModelError(f"{where}: the vectors are those of the base; nothing was mitigated")
+
+
+def _directory(path: str | Path) -> RunDir:
+    # Partial files of earlier versions and the cached copy of the vectors count as ours.
+    owned = (*(f"{name}*" for name in (_ERASER, _VECTORS, MITIGATED)), CACHE)
+    return RunDir(path, kind="mitigated encoder", manifest=MITIGATED, owned=owned, schema=_SCHEMA)
+
+
+def _pooling(encoder: Encoder, asked: str | None) -> str:
+    """The pooling to load the encoder with again; empty where its own files decide."""
+    used = getattr(encoder, "pooling", asked)
+    return used if used in POOLINGS else asked or ""
+
+
+def _identity(encoder: Encoder) -> str:
+    """The encoder's ``identity``; without one a changed encoder could not be noticed."""
+    identity = getattr(encoder, "identity", None)
+    if identity is None:
+        raise InputError(f"{name_of(encoder)} has no identity; give it one that changes when its outputs could")
+    return str(identity)
+
+
+def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
+    """The encoder of ``mitigated:FOLDER``: its base with the eraser behind it, or debiased vectors.
+
+    It has the pooling it was fitted with. Where the base is code of the user's own the user names it,
+    ``mitigated:FOLDER,py:module:function``: what stands in a file never imports code.
+    """
+    # A folder may have a comma in its name.
+    path, _, given = (target, "", "") if Path(target).is_dir() else target.partition(",")
+    folder = Path(path)
+    about = read_mitigated(folder)
+    request.keep_pooling(f"mitigated:{target}", about.base.pooling)
+    file = folder / (_VECTORS if about.eraser.file == _VECTORS else _ERASER)
+    if not file.is_file():
+        raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
+    if hash_files([file]) != about.eraser.sha256:
+        raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
+    _check_chain(folder)
+    base = _load_base(folder, about.base, request, given)
+    if file.name == _VECTORS:
+        debiased = VectorMean(load_vectors(file), "hard-debiasing")
+        _check_differs(base, debiased, folder)
+        return debiased
+    try:
+        return Erased(base, load_eraser(file))
+    except InputError as error:
+        raise ModelError(f"{folder}: {error}") from error
+
+
+def read_mitigated(folder: str | Path) -> Mitigated:
+    """What ``mitigated.json`` of a directory says."""
+    file = Path(folder) / MITIGATED
+    if not file.is_file():
+        raise ModelError(f"{folder} is no mitigated encoder: no {MITIGATED} in it; write it with evenli mitigate")
+    try:
+        about = read_json(file)
+        # Before there was a schema there was one format.
+        known = about["schema"] <= _SCHEMA if "schema" in about else about["format"] == _FORMAT
+        if not known:
+            raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
+        # Figures without a schema may have another form, and are not needed to load an encoder.
+        measured = "schema" in about and "leakage" in about
+        return (MitigatedEncoder if measured else Mitigated).from_dict(about)
+    except (*UNREADABLE, RunError) as error:
+        raise ModelError(f"{file} is broken ({type(error).__name__}: {error}); write it again") from error
+
+
+def _check_chain(folder: Path) -> None:
+    """Refuse a directory that is its own base, or the base of its base."""
+    seen: list[Path] = []
+    while folder.resolve() not in seen:
+        seen.append(folder.resolve())
+        kind, target = parse_spec(read_mitigated(folder).base.spec)
+        if kind != "mitigated" or not Path(target).is_dir():
+            return
+        folder = Path(target)
+    raise ModelError(f"{folder} is its own base (see {folder / MITIGATED}); mitigate another encoder")
+
+
+def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) -> Encoder:
+    """The base encoder of a directory, unchanged since the mitigation."""
+    spec = given or stored.spec
+    if not given and parse_spec(spec)[0] not in DATA_BACKENDS:
+        raise ModelError(
+            f"the base of {folder} is code ({spec}); refusing to import code named in a file. If you trust it, pass "
+            f"mitigated:{folder},{spec}"
+        )
+    for place in map(Path, parts_of(spec)):
+        if place.is_absolute() and not place.exists():
+            raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
+    try:
+        online = request.online and bool(given)  # a stored name is not looked up either
+        # Earlier versions stored the pooling that was asked for, even if the encoder had another.
+        pooling = stored.pooling or None
+        base, _ = load_with_own_pooling(spec, pooling=pooling, device=request.device, online=online)
+    except EvenliError as error:
+        raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
+    if _identity(base) != stored.identity:
+        raise ModelError(f"the base of {folder}, {stored.spec}, has changed since; mitigate the encoder again")
+    return base

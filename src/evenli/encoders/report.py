@@ -1,0 +1,400 @@
+"""A mitigated encoder beside its base: SEAT effects, leakage of gender, and what the encoder still can do.
+
+Every figure is computed from the encoder alone and stored in the report's directory as soon as it is there, so that a
+report over many encoders can be stopped, continued and extended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Estimate
+from evenli.core.io import hash_files, hash_text, read_json, to_plain
+from evenli.core.record import Number, Record
+from evenli.core.store import UNREADABLE, RunDir, is_stamped
+from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
+from evenli.encoders.erasers import Erased
+from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
+from evenli.encoders.residual import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.encoders.seat import (
+    AVERAGED,
+    AssociationResult,
+    SeatSettings,
+    average_estimate,
+    encode_tests,
+    seat,
+    seat_tests,
+    texts_of,
+)
+from evenli.encoders.senteval import SentEvalSettings, TaskResult, senteval
+from evenli.encoders.senteval.data import task_folder
+
+FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
+_KIND, _FORMER = "encoder report", "evenli encoder-report 1"
+_LAYOUT = 3  # raise it when a stored figure would come out otherwise
+_SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
+
+OnStep = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report depends on besides the encoders."""
+
+    seat: SeatSettings = field(default_factory=SeatSettings)  # probes for leakage take its seed
+    senteval: SentEvalSettings = field(default_factory=SentEvalSettings)  # without tasks: all there is data for
+    # Of hf and onnx encoders; None takes what their files say, else mean. Others have their own, which a note says.
+    pooling: str | None = None
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    online: bool = False  # download from the hub what its local cache lacks
+    probe: str | None = None  # file of text to look for gender in; None for the built-in sentences
+
+
+DEFAULTS = ReportSettings()
+
+
+class SeatFigures(Record, frozen=True):
+    """Association tests of one encoder."""
+
+    mean: Estimate  # size of the effects C6 to C8b
+    signed: Number  # mean of the same effects with their signs; NaN if one is undefined
+    tests: tuple[AssociationResult, ...]
+    change: Estimate | None = None  # of ``mean`` against the base encoder; None for the base or without a mean
+
+
+class TaskScores(Record, frozen=True):
+    """SentEval of one encoder.
+
+    Attributes:
+        tasks: The tasks that ran.
+        missing: Those that did not, with the reason.
+        overall: Mean score over the tasks that all encoders of the report have; None without any.
+    """
+
+    tasks: dict[str, TaskResult]
+    missing: dict[str, str]
+    overall: float | None = None
+
+
+class EncoderFigures(Record, frozen=True):
+    """All figures of one encoder."""
+
+    spec: str  # as it was given
+    label: str
+    identity: str  # changes when its outputs could
+    method: str  # mitigations, the first applied first; empty for none
+    note: str
+    seat: SeatFigures
+    leakage: Residual  # what is left of gender
+    senteval: TaskScores | None = None
+    difference: dict[str, float | None] = msgspec.field(default_factory=dict)  # FIGURES less those of the first encoder
+
+    @property
+    def senteval_mean(self) -> float | None:
+        """Mean score over the tasks that all encoders of the report have."""
+        return None if self.senteval is None else self.senteval.overall
+
+    def figure(self, name: str) -> float | None:
+        """One of FIGURES; None where it is undefined."""
+        if name == "senteval":
+            return self.senteval_mean
+        if name == "on_text":
+            return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
+        estimate = self.seat.mean if name == "seat" else getattr(self.leakage, name)
+        value: float | None = to_plain(estimate.value, None)
+        return value
+
+    def score(self, task: str) -> float | None:
+        """Score of one SentEval task; None where it is missing or undefined."""
+        result = None if self.senteval is None else self.senteval.tasks.get(task)
+        value: float | None = None if result is None else to_plain(result.score, None)
+        return value
+
+
+class FigureSettings(Record, frozen=True):
+    """What the figures of a report depend on besides the encoders."""
+
+    seed: int
+    permutations: int
+    resamples: int
+    senteval_seed: int
+    pooling: str | None = None
+    averaged: tuple[str, ...] = AVERAGED
+
+
+class EncoderReport(Record, frozen=True):
+    """Encoders beside the first of them, and the SentEval tasks that all of them have a score for."""
+
+    stamped: ClassVar[str] = _KIND
+
+    encoders: tuple[EncoderFigures, ...]
+    tasks: tuple[str, ...] = ()
+    settings: FigureSettings | None = None
+
+    def __repr__(self) -> str:
+        parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
+        return f"EncoderReport(mean SEAT effect: {', '.join(parts)})"
+
+
+def difference(value: float | None, base: float | None) -> float | None:
+    """How much a figure differs from that of the base; None where one is undefined."""
+    return None if value is None or base is None else round(value - base, 6)
+
+
+def encoder_report(
+    specs: Sequence[str],
+    settings: ReportSettings = DEFAULTS,
+    *,
+    data: str | Path | None = None,
+    out: str | Path | None = None,
+    on_step: OnStep | None = None,
+) -> EncoderReport:
+    """Compare encoders with the first of them.
+
+    Args:
+        specs: Encoders as ``load_encoder`` takes them, the unmitigated one first.
+        settings: Seeds, sizes, SentEval tasks, pooling and device.
+        data: Directory of the SentEval data; None leaves SentEval out.
+        out: Directory where every figure is stored at once and looked up before it is computed; None stores nothing.
+        on_step: Called with encoder and figure before something is computed.
+    """
+    if not specs:
+        raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")
+    if settings.senteval.tasks is not None and data is None:
+        raise InputError("SentEval tasks are named, but no data; give its folder (--data)")
+    run = None if out is None else _ReportDir(out)
+    measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
+    with nullcontext() if run is None else run.locked():
+        for spec, label in zip(specs, _labels(specs), strict=True):
+            measurer.add(spec, label)
+        report = _compared(measurer.encoders, settings)
+        if run is not None:
+            run.write_manifest(report.to_dict())
+    return report
+
+
+class _ReportDir(RunDir):
+    """The directory of a report. Anyone may have a ``report.json``, so one that is not ours protects its directory."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"))
+
+    def describes(self, stored: Mapping[str, Any]) -> bool:
+        """Whether it is a report; those of evenli 0.1 have a format and no schema."""
+        return is_stamped(stored, _KIND, former=_FORMER)
+
+    def foreign_files(self) -> list[str]:
+        """Names that we do not write, a report of something else among them."""
+        others = [self.manifest_file.name] if self.exists() and not self.is_ours() else []
+        return others + super().foreign_files()
+
+
+class _Missing(Record, frozen=True):
+    """Why a task has no result."""
+
+    missing: str
+
+
+class _Stored:
+    """Figures of one encoder in the report's directory: computed once for the same encoder and settings."""
+
+    def __init__(self, run: RunDir | None, identity: str, on_step: Callable[[str], None]) -> None:
+        self._run, self._identity, self._on_step = run, identity, on_step
+        self._name = f"encoders/{hash_text(identity)[:24]}.json"
+        self._values: dict[str, Any] = {}
+        file = None if run is None else run.path / self._name
+        if file is None or not file.is_file():
+            return
+        try:
+            stored = read_json(file)
+            # A hash that is cut off may be that of another encoder, and an old layout holds other numbers.
+            if stored["identity"] == identity and stored["layout"] == _LAYOUT:
+                self._values = dict(stored["values"])
+        except UNREADABLE as error:
+            raise RunError(f"{file} is not of an encoder report; delete it or choose another directory") from error
+
+    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], Record]) -> dict[str, Any]:
+        """The figure as plain values, computed if it is not there for the same settings."""
+        key = f"{name}:{hash_text(json.dumps(depends_on, sort_keys=True))[:24]}"
+        if key not in self._values:
+            self._on_step(name)
+            self._values[key] = compute().to_dict()
+            if self._run is not None:
+                content = {"layout": _LAYOUT, "identity": self._identity, "values": self._values}
+                self._run.write_json(self._name, content)
+        return dict(self._values[key])
+
+
+class _Measurer:
+    """Loads encoders one after the other and computes their figures."""
+
+    def __init__(self, settings: ReportSettings, data: str | Path | None, run: RunDir | None, on_step: OnStep) -> None:
+        self._settings, self._run, self._on_step = settings, run, on_step
+        self._senteval = dataclasses.replace(settings.senteval, device=settings.senteval.device or settings.device)
+        self._data = None if data is None else task_folder(data)
+        if self._data is not None:
+            self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
+        self._text = probe_text(settings.probe)
+        self._tests = seat_tests()
+        self._averaged = [test for test in self._tests if test.name in AVERAGED]
+        self._base: Any = None
+        self._caches: dict[str, EmbeddingCache] = {}
+        self.encoders: list[EncoderFigures] = []
+
+    def add(self, spec: str, label: str) -> None:
+        """Measure one more encoder; the first one is the base."""
+        encoder: Any
+        settings = self._settings
+        # Encoders of several kinds stand side by side: one that takes no pooling says so and goes on.
+        encoder, unpooled = load_with_own_pooling(
+            spec, pooling=settings.pooling, device=settings.device, online=settings.online
+        )
+        identity = str(encoder.identity)
+        same = next((one.spec for one in self.encoders if one.identity == identity), None)
+        if same is not None:
+            raise InputError(f"{spec} is the same encoder as {same}; name each once")
+        # Differences and leakage need the base again for every encoder; its embeddings come from the cache.
+        encoder = self._share(encoder)
+        self._base = encoder if self._base is None else self._base
+        stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
+        note = "; ".join(filter(None, (unpooled, _note(encoder, str(self._base.identity)))))
+        about = (spec, label, identity, _method(encoder), note)
+        figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
+        self.encoders.append(EncoderFigures(*about, *figures))
+
+    def _share(self, encoder: Any) -> Any:
+        """The encoder behind a cache, so that an encoder and its mitigated versions encode each text once.
+
+        Of a mitigated one that is what stands before the eraser. Caches of the first encoder and of the last one are
+        held; those of all encoders would fill the memory.
+        """
+        if isinstance(encoder, Erased):
+            return dataclasses.replace(encoder, encoder=self._share(encoder.encoder))
+        identity = str(encoder.identity)
+        for other in list(self._caches)[1:]:
+            if other != identity:
+                del self._caches[other]
+        return self._caches.setdefault(identity, EmbeddingCache(encoder))
+
+    def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
+        settings = self._settings.seat
+
+        def effects() -> SeatFigures:
+            result = seat(encoder, self._tests, settings)
+            if result.mean.note:
+                mean = Estimate.undefined(result.mean.note, settings.coverage)
+            else:
+                mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
+            return SeatFigures(mean, result.mean.signed, result.tests)
+
+        def change() -> Estimate:
+            before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
+            return average_estimate(self._averaged, after, settings, before)
+
+        # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
+        depends_on = {name: getattr(settings, name) for name in _SEAT}
+        depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
+        figures = SeatFigures.from_dict(stored.get("seat", depends_on, effects))
+        if encoder is self._base or math.isnan(figures.mean.value):
+            return figures
+        compared = stored.get("seat change", {**depends_on, "base": str(self._base.identity)}, change)
+        return replace(figures, change=Estimate.from_dict(compared))
+
+    @cached_property
+    def _sentences(self) -> GenderedSet:
+        # What a mitigated encoder was fitted on differs from one to the next, and is in its own folder.
+        return dataclasses.replace(known_sentences(self._base, gendered_set()), domain=())
+
+    @cached_property
+    def _held_out(self) -> HeldOut:
+        return HeldOut.of(self._base, self._sentences, self._text)
+
+    def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
+        seed = self._settings.seat.seed
+
+        def compute() -> Residual:
+            held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences, self._text)
+            return residual_leakage(held_out, self._held_out.lean(), seed=seed)
+
+        sentences = self._sentences.sha256["held_out"]
+        text = hash_text("\n".join(self._text.texts))
+        depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences, "text": text}
+        return Residual.from_dict(stored.get("leakage", depends_on, compute))
+
+    def _scores(self, encoder: Encoder, stored: _Stored) -> TaskScores | None:
+        """SentEval one task at a time, so that each is stored as soon as it is done."""
+        data = self._data
+        if data is None:
+            return None
+        result = TaskScores({}, {})
+        for task in self._senteval.names:
+
+            def run(task: str = task) -> TaskResult | _Missing:
+                one = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
+                return _Missing(one.missing[task]) if task in one.missing else one.tasks[task]
+
+            plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
+            if "missing" in plain:
+                result.missing[task] = plain["missing"]
+            else:  # evenli 0.1 stored score, metrics and note only
+                result.tasks[task] = TaskResult.from_dict({"name": task, "dev": None, "n": 0, **plain})
+        return result
+
+
+def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> EncoderReport:
+    """Add the mean over the tasks that all encoders have, and every encoder's difference to the first."""
+    first = encoders[0].senteval
+    # A mean over other tasks than those of the base would compare tasks, not encoders.
+    tasks = tuple(
+        task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
+    )
+    compared: list[EncoderFigures] = []
+    for one in encoders:
+        if tasks and one.senteval:
+            mean = float(np.mean([one.senteval.tasks[task].score for task in tasks]))
+            one = replace(one, senteval=replace(one.senteval, overall=round(mean, 6)))
+        base = compared[0] if compared else one
+        change = {name: difference(one.figure(name), base.figure(name)) for name in FIGURES}
+        compared.append(replace(one, difference=change))
+    seats = {name: getattr(settings.seat, name) for name in _SEAT}
+    about = FigureSettings(**seats, senteval_seed=settings.senteval.seed, pooling=settings.pooling)
+    return EncoderReport(tuple(compared), tasks, about)
+
+
+def _method(encoder: Any) -> str:
+    """Methods of the erasers behind an encoder, the first applied first; empty for an encoder without."""
+    if not isinstance(encoder, Erased):
+        return str(getattr(getattr(encoder, "encoder", encoder), "method", ""))
+    methods = (_method(encoder.encoder), str(encoder.eraser.method))
+    return ", ".join(filter(None, methods))
+
+
+def _note(encoder: Any, base: str) -> str:
+    """What should be known of an encoder, and whether it is a mitigation of another one than the base."""
+    notes, mitigated = [str(getattr(encoder, "note", ""))], isinstance(encoder, Erased)
+    while isinstance(encoder, Erased) and str(encoder.identity) != base:
+        encoder = encoder.encoder
+    if mitigated and str(encoder.identity) != base:
+        notes.append("mitigates another encoder, or another pooling, than the first: no difference is its doing alone")
+    return "; ".join(filter(None, notes))
+
+
+def _labels(specs: Sequence[str]) -> list[str]:
+    """A short name for each: the last part of the path, or the whole spec where two would have the same."""
+    # mitigated:FOLDER,py:module:function is named by its folder.
+    paths = [(parts_of(spec)[0] if ":" in spec else spec).partition(",py:")[0] for spec in specs]
+    short = [Path(path).name or spec for path, spec in zip(paths, specs, strict=True)]
+    return [name if short.count(name) == 1 else spec for name, spec in zip(short, specs, strict=True)]

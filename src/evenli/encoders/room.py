@@ -1,0 +1,24 @@
+"""What this room adds."""
+
+from evenli.core.rooms import Room
+
+ROOM = Room(
+    entries={
+        "encoders": {
+            "st": "evenli.encoders.hf:load_sentence_transformer",
+            "hf": "evenli.encoders.hf:load",
+            "infersent": "evenli.encoders.bilstm:load",
+            "onnx": "evenli.encoders.onnx:load",
+            "vectors": "evenli.encoders.vectors:load",
+            "mitigated": "evenli.encoders.mitigation:load",
+            "py": "evenli.encoders.base:load_callable",
+        },
+        "mitigations": {
+            "inlp": "evenli.encoders.methods:INLP",
+            "leace": "evenli.encoders.methods:LEACE",
+            "sent-debias": "evenli.encoders.methods:SENT_DEBIAS",
+            "hard-debias": "evenli.encoders.methods:HARD_DEBIAS",
+        },
+    },
+    commands="evenli.encoders.commands:COMMANDS",
+)

@@ -1,0 +1,387 @@
+"""Run one task on embeddings: a classifier, a softmax over five grades (SICK-R, STS-B), or the plain cosine (STS14).
+
+A classification task has nested folds, folds on its training part, or given splits. The classifier is a softmax layer
+(or a small network) trained with Adam, or scikit-learn's logistic regression.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from evenli.core.errors import InputError
+from evenli.core.extras import need
+from evenli.core.io import hash_text
+from evenli.encoders.base import Embeddings
+from evenli.encoders.senteval import SentEvalSettings, TaskResult
+from evenli.encoders.senteval.data import Rows, Task
+from evenli.encoders.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
+
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
+_HELD_OUT = 0.05  # share of the training rows that a final fit is stopped on
+_GRADES = 5
+_GRADED = Recipe(passes=50, most=1000, tenacity=3)
+
+Masks = NDArray[np.bool_]
+Values = NDArray[np.float64]
+Parts = dict[tuple[object, ...], Rows]  # by the purpose that seeds their folds
+
+
+def run_task(task: Task, embeddings: Embeddings, settings: SentEvalSettings) -> TaskResult:
+    """The result of one task; ``embeddings`` are those of its texts, then of the second texts of pairs."""
+    if task.subsets:
+        return _similarity(task, embeddings)
+    every = torch.from_numpy(embeddings).to(settings.device or "cpu")
+    features, other = every[: len(task)], every[len(task) :]
+    if task.others:  # the features of a pair that InferSent introduced
+        features = torch.cat([(features - other).abs_(), features * other], dim=1)
+    with torch.inference_mode():
+        if task.labels is not None:
+            return _classified(task, task.labels, features, settings)
+        assert task.scores is not None
+        grades, dev = graded(features, task.scores, task.splits, settings.seed, task.name)
+    gold = task.scores[task.splits["test"]]
+    metrics = {"pearson": 100 * pearson(grades, gold), "spearman": 100 * spearman(grades, gold)}
+    return _correlated(task, metrics, 100 * dev, len(gold))
+
+
+def _classified(task: Task, labels: Rows, features: Tensor, settings: SentEvalSettings) -> TaskResult:
+    fitter: Fitter
+    if settings.classifier == "sklearn":
+        fitter = SklearnFitter(features.cpu().numpy(), labels, settings.seed)
+    else:
+        fitter = TorchFitter(features, labels, Recipe(hidden=settings.hidden), settings.seed, task.name)
+    outcome = evaluate(fitter, task, settings.kfold, settings.seed)
+    metrics = {"accuracy": outcome.accuracy}
+    if task.name == "MRPC":  # F1 of class 1
+        answered, true = outcome.answers == 1, labels[outcome.rows] == 1
+        metrics["f1"] = 200 * int((answered & true).sum()) / max(1, int(answered.sum() + true.sum()))
+    return TaskResult(task.name, outcome.accuracy, metrics, outcome.dev, len(outcome.rows))
+
+
+def _similarity(task: Task, embeddings: Embeddings) -> TaskResult:
+    """Cosine against human scores, subset by subset; the mean weighs a subset by its pairs."""
+    scores = task.scores
+    assert scores is not None
+    similarity = cosines(embeddings[: len(task)], embeddings[len(task) :])
+    sizes = [len(rows) for rows in task.subsets.values()]
+    weighted, plain, parts = {}, {}, {}
+    for name, measure in (("pearson", pearson), ("spearman", spearman)):
+        each = {part: 100 * measure(similarity[rows], scores[rows]) for part, rows in task.subsets.items()}
+        weighted[name] = float(np.average(list(each.values()), weights=sizes))
+        plain[f"{name}_mean"] = float(np.mean(list(each.values())))
+        parts.update({f"{name}_{part}": value for part, value in each.items()})
+    return _correlated(task, {**weighted, **plain, **parts}, math.nan, len(similarity))
+
+
+def _correlated(task: Task, metrics: dict[str, float], dev: float, n: int) -> TaskResult:
+    notes = ["the predictions do not vary, so no correlation is defined"] if math.isnan(metrics["pearson"]) else []
+    if task.unscored:
+        notes.append(f"{task.unscored:,} of {len(task) + task.unscored:,} pairs have no human score and are left out")
+    return TaskResult(task.name, metrics["pearson"], metrics, dev, n, "; ".join(notes))
+
+
+def pearson(x: Values, y: Values) -> float:
+    """Product-moment correlation in [-1, 1]; NaN where one side does not vary.
+
+    SciPy's warns there, and early stopping asks for it at every look.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # scores beyond all bounds have no correlation
+        x, y = x - x.mean(), y - y.mean()
+        spread = np.sqrt((x @ x) * (y @ y))
+        return float(np.clip(x @ y / spread, -1, 1)) if 0 < spread < np.inf else math.nan
+
+
+def spearman(x: Values, y: Values) -> float:
+    """Correlation of ranks, equal values sharing the mean of theirs."""
+    return pearson(rankdata(x), rankdata(y))
+
+
+def cosines(u: NDArray[np.float32], v: NDArray[np.float32]) -> Values:
+    """Cosine of every pair of rows; 0 for a zero vector, which has no direction."""
+    first, second = u.astype(np.float64), v.astype(np.float64)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    products = np.einsum("nd,nd->n", first, second)
+    return np.asarray(np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0))
+
+
+def soft_grades(scores: Values) -> NDArray[np.float32]:
+    """Every score as shares of the two grades around it (Tai et al. 2015).
+
+    Grades are 1 to 5. A score below 1, as STS-B has, keeps its share of grade 1 and leaves the rest of the weight to
+    none, as SentEval has it.
+    """
+    grade = np.arange(1, _GRADES + 1)
+    below = np.floor(scores)[:, None]
+    share = scores[:, None] - below
+    return np.where(grade == below + 1, share, np.where(grade == below, 1 - share, 0)).astype(np.float32)
+
+
+def graded(features: Tensor, scores: Values, splits: dict[str, Rows], seed: int, task: str) -> tuple[Values, float]:
+    """Learn the grades on the training rows; the expected grade of the test rows, and Pearson's r on the dev rows."""
+    table = Table.of(features)
+    targets = torch.from_numpy(soft_grades(scores)).to(features.device)
+    train = row_masks([splits["train"]], len(scores))
+    problem = Problem(table, targets, train, splits["dev"], np.zeros(1, dtype=np.int64), np.zeros(1))
+    trained = train_together(problem, _Grades(scores[splits["dev"]]), _GRADED, torch_generator(seed, task, "grades"))
+    test = torch.from_numpy(splits["test"]).to(features.device)
+    return _expected(trained.network.outputs(table, test))[:, 0], float(trained.scores[0])
+
+
+class _Grades:
+    """Squared error of the shares to learn from, Pearson's r on the dev rows to stop by."""
+
+    def __init__(self, scores: Values) -> None:
+        self._scores = scores
+
+    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Gradient of the mean squared error over the grades, through the softmax."""
+        shares = outputs.softmax(dim=1)
+        error = (shares - targets[:, :, None]).mul_(2 / _GRADES)
+        return error.sub_((error * shares).sum(dim=1, keepdim=True)).mul_(shares)
+
+    def score(self, outputs: Tensor, models: Rows) -> Values:
+        return np.array([pearson(one, self._scores) for one in _expected(outputs).T])
+
+
+def _expected(outputs: Tensor) -> Values:
+    shares = outputs.softmax(dim=1).cpu().numpy().astype(np.float64)
+    return np.asarray(np.einsum("ngm,g->nm", shares, np.arange(1.0, _GRADES + 1)))
+
+
+def _number(seed: int, *names: object) -> int:
+    return int(hash_text("|".join(map(str, (seed, *names))))[:14], 16)
+
+
+def numpy_generator(seed: int, *names: object) -> np.random.Generator:
+    """A generator of its own for every seed, task and purpose."""
+    return np.random.default_rng(_number(seed, *names))
+
+
+def torch_generator(seed: int, *names: object) -> torch.Generator:
+    """The same for torch, always on the CPU."""
+    return torch.Generator().manual_seed(_number(seed, *names))
+
+
+def stratified_folds(labels: Rows, count: int, generator: np.random.Generator) -> Rows:
+    """Deal the rows of every class in random order to ``count`` folds; the fold of every row.
+
+    The deal goes on where the class before ended, so that folds differ by one row at most, also within a class.
+    """
+    smallest = int(np.bincount(labels)[np.unique(labels)].min())
+    if not 2 <= count <= smallest:
+        raise InputError(f"{count} folds: the smallest class has {smallest} rows; choose 2 to {smallest} folds")
+    folds = np.empty(len(labels), dtype=np.int64)
+    dealt = 0
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        folds[rows] = (np.arange(len(rows)) + dealt) % count
+        dealt += len(rows)
+    return folds
+
+
+class Fits(NamedTuple):
+    """Models after training: share of right validation answers of each, and their answers to some rows."""
+
+    scores: Values
+    predict: Callable[[Rows], Rows]  # [rows, models]
+
+
+class Fitter(Protocol):
+    """Trains classifiers on parts of one task's rows."""
+
+    needs_held_out: bool  # whether a fit is stopped by validation rows
+
+    def grid(self, procedure: str) -> tuple[float, ...]:
+        """Strengths of the regularisation to try."""
+
+    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
+        """Fit one model for every entry of ``folds`` and ``strengths``; masks are [folds, rows]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Right answers in percent on the test rows and in the search, and every answer given (tested rows only)."""
+
+    accuracy: float
+    dev: float
+    rows: Rows
+    answers: Rows
+
+
+def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
+    """Evaluate by the splits that a task comes with: none, all three, or train and test."""
+    labels, splits = task.labels, task.splits
+    assert labels is not None
+    if "all" in splits:
+        return nested(fitter, labels, count, seed, task.name)
+    test = splits["test"]
+    if "dev" in splits:
+        # The search is the final fit as well: the published procedure does not train again on train and dev.
+        grid = fitter.grid("split")
+        train, valid = (row_masks([splits[part]], len(labels)) for part in ("train", "dev"))
+        fits = fitter.fit(train, valid, np.zeros(len(grid), dtype=np.int64), np.array(grid), "search")
+        chosen, dev = _best(fits.scores[None])
+        answers = fits.predict(test)[:, chosen[0]]
+    else:
+        fits, dev = _searched(
+            fitter, labels, {("folds",): splits["train"]}, count, "cross_validated", (seed, task.name)
+        )
+        answers = fits.predict(test)[:, 0]
+    return Outcome(float(100 * (answers == labels[test]).mean()), float(dev[0]), test, answers)
+
+
+def nested(fitter: Fitter, labels: Rows, count: int, seed: int, task: str) -> Outcome:
+    """Every fold is tested once; its regularisation is searched by folds within the others."""
+    outer = stratified_folds(labels, count, numpy_generator(seed, task, "outer"))
+    rests: Parts = {("inner", fold): np.flatnonzero(outer != fold) for fold in range(count)}
+    fits, dev = _searched(fitter, labels, rests, count, "nested", (seed, task))
+    rows = np.arange(len(labels))
+    # Every row is answered by the one model that has not seen its fold.
+    answers = fits.predict(rows)[rows, outer]
+    right = answers == labels
+    accuracy = float(np.mean([100 * right[outer == fold].mean() for fold in range(count)]))
+    return Outcome(accuracy, float(dev.mean()), rows, answers)
+
+
+def _searched(
+    fitter: Fitter, labels: Rows, parts: Parts, count: int, procedure: str, key: tuple[int, str]
+) -> tuple[Fits, Values]:
+    """For every part of the rows the model that learned from all of it, and what the search saw; key: seed and task."""
+    grid, rows = np.array(fitter.grid(procedure)), len(labels)
+    # All folds of all parts are one search, so that they can be trained together.
+    learn, check = [], []
+    for purpose, part in parts.items():
+        folds = stratified_folds(labels[part], count, numpy_generator(*key, *purpose))
+        learn += [part[folds != fold] for fold in range(count)]
+        check += [part[folds == fold] for fold in range(count)]
+    which, strengths = np.repeat(np.arange(len(learn)), len(grid)), np.tile(grid, len(learn))
+    fits = fitter.fit(row_masks(learn, rows), row_masks(check, rows), which, strengths, "search")
+    chosen, dev = _best(fits.scores.reshape(len(parts), count, len(grid)).mean(axis=1))
+    # The final fits; some rows are held out where they stop the training.
+    learn, check = [], []
+    for fold, part in enumerate(parts.values()):
+        mixed = numpy_generator(*key, "held out", fold).permutation(part)
+        held = max(1, int(_HELD_OUT * len(part))) if fitter.needs_held_out else 0
+        learn.append(mixed[held:])
+        check.append(mixed[:held])
+    return fitter.fit(row_masks(learn, rows), row_masks(check, rows), np.arange(len(parts)), grid[chosen], "final"), dev
+
+
+def row_masks(parts: Sequence[Rows], rows: int) -> Masks:
+    """[parts, rows], true where a row is in a part."""
+    masks = np.zeros((len(parts), rows), dtype=bool)
+    for mask, part in zip(masks, parts, strict=True):
+        mask[part] = True
+    return masks
+
+
+def _best(scores: Values) -> tuple[Rows, Values]:
+    """Best column of every row and its score in percent, to two places: of equal ones the first of the grid wins.
+
+    As in SentEval. That is the weakest decay of the torch classifier and the smallest C, so the strongest penalty, of
+    scikit-learn's.
+    """
+    percent = np.round(100 * scores, 2)
+    return np.argmax(percent, axis=1), percent.max(axis=1)
+
+
+class TorchFitter:
+    """All fits of a task in lockstep."""
+
+    needs_held_out = True
+
+    def __init__(self, features: Tensor, labels: Rows, recipe: Recipe, seed: int, task: str) -> None:
+        self._table, self._recipe = Table.of(features), recipe
+        self._seed, self._task = seed, task
+        self._labels = torch.from_numpy(labels).to(features.device)
+        self._targets = torch.nn.functional.one_hot(self._labels, int(labels.max()) + 1).to(features.dtype)
+
+    def grid(self, procedure: str) -> tuple[float, ...]:
+        """Weight decays."""
+        return DECAYS
+
+    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
+        """Train, each model stopped by its own validation rows."""
+        # Outputs are needed only for rows that validate some model.
+        watched = np.flatnonzero(valid.any(axis=0))
+        problem = Problem(self._table, self._targets, train, watched, folds, strengths)
+        objective = _Accuracy(self._labels, valid, watched, folds)
+        generator = torch_generator(self._seed, self._task, stage)
+        network, scores = train_together(problem, objective, self._recipe, generator)
+
+        def predict(rows: Rows) -> Rows:
+            outputs = network.outputs(self._table, torch.from_numpy(rows).to(self._table.matrix.device))
+            return np.asarray(_argmax(outputs).cpu().numpy())
+
+        return Fits(scores, predict)
+
+
+class _Accuracy:
+    """Cross-entropy to learn from, right answers on the validation rows to stop by."""
+
+    def __init__(self, labels: Tensor, valid: Masks, watched: Rows, folds: Rows) -> None:
+        device = labels.device
+        self._labels = labels[torch.from_numpy(watched).to(device)]
+        self._valid = torch.from_numpy(np.ascontiguousarray(valid[:, watched].T)).to(device)
+        self._folds, self._sizes = folds, valid.sum(axis=1)
+
+    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return outputs.softmax(dim=1).sub_(targets[:, :, None])
+
+    def score(self, outputs: Tensor, models: Rows) -> Values:
+        """Share of right answers, from whole counts, so that equal is equal."""
+        folds = self._folds[models]
+        right = _argmax(outputs) == self._labels[:, None]
+        counted = self._valid.index_select(1, torch.from_numpy(folds).to(right.device))
+        hits: Rows = right.logical_and_(counted).sum(dim=0).cpu().numpy()
+        return np.asarray(hits / self._sizes[folds], dtype=np.float64)
+
+
+def _argmax(outputs: Tensor) -> Tensor:
+    """Class of the largest output, the first one of equals."""
+    if outputs.shape[1] == 2:  # much faster than a search along a middle axis
+        return (outputs[:, 1] > outputs[:, 0]).long()
+    return outputs.argmax(dim=1)
+
+
+class SklearnFitter:
+    """Logistic regression of scikit-learn: no early stop, so no rows are held out; folds run in parallel threads."""
+
+    needs_held_out = False
+
+    def __init__(self, features: NDArray[np.float32], labels: Rows, seed: int) -> None:
+        purpose = "the scikit-learn classifier"
+        self._linear = need("sklearn.linear_model", extra="encoders", purpose=purpose)
+        self._joblib = need("joblib", extra="encoders", purpose=purpose)
+        self._features, self._labels, self._seed = features, labels, seed
+
+    def grid(self, procedure: str) -> tuple[float, ...]:
+        """Inverse strengths C, the larger ones for folds on a training part, as in SentEval."""
+        return tuple(2.0**power for power in (range(-1, 6) if procedure == "cross_validated" else range(-2, 4)))
+
+    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
+        """Fit one model after the other on every core."""
+
+        def one(rows: Masks, strength: float) -> Any:
+            model = self._linear.LogisticRegression(C=strength, max_iter=1000, random_state=self._seed)
+            return model.fit(self._features[rows], self._labels[rows])
+
+        def score(model: Any, rows: Masks) -> float:
+            return float((model.predict(self._features[rows]) == self._labels[rows]).mean()) if rows.any() else np.nan
+
+        def predict(rows: Rows) -> Rows:
+            return np.stack([model.predict(self._features[rows]) for model in models], axis=1)
+
+        models = self._joblib.Parallel(n_jobs=-1, prefer="threads")(
+            self._joblib.delayed(one)(train[fold], strength) for fold, strength in zip(folds, strengths, strict=True)
+        )
+        scores = [score(model, valid[fold]) for model, fold in zip(models, folds, strict=True)]
+        return Fits(np.array(scores), predict)

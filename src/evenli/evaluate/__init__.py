@@ -1,1 +1,0 @@
-"""Evaluation: audits, comparisons, association tests, leakage and SentEval."""

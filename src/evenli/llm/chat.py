@@ -1,0 +1,367 @@
+"""Language models behind an OpenAI-compatible server: llama.cpp, vLLM, Ollama, TGI or a hosted one.
+
+A server that gives log-probabilities is asked for one token and its likeliest alternatives. One that gives none is
+asked for several short answers, and the shares of the labels take the place of probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared, Prompting
+from evenli.core.errors import LabelError, ModelError
+from evenli.core.format import printable
+from evenli.core.io import hash_text, json_text, to_plain
+from evenli.core.labels import LABELS
+from evenli.core.record import Record
+from evenli.llm import prompts
+from evenli.llm.server import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
+
+TOKENS = ("prompt_tokens", "answer_tokens")
+"""Columns: what each pair took, so that a run that is continued knows what it has spent."""
+_TOP = 20  # alternatives asked for; the most that hosted servers give
+_FEWEST = 5  # with fewer alternatives than this the labels are not seen
+_WEIGHTS = ("n_params", "n_vocab", "n_embd", "size", "ftype")  # what llama.cpp says about them
+_ANSWER = 16  # tokens of a generated answer
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this size, or after this time
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a server can do, found out before the first pair."""
+
+    model: str
+    top_logprobs: int  # alternatives per token; 0 where it gives no log-probabilities
+    limit: str  # how the length of an answer is called
+    engine: str  # who serves, where the server says so
+    repeats_within: float  # largest difference of a log-probability when the first question is asked twice
+    seconds: float  # a request took
+    prompt_tokens: int  # of the first question; 0 where the server does not count
+    described: str  # what the server says about the model's weights, as JSON
+    seed: bool | None = None  # whether one seed gave one answer twice; None where nothing is drawn
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """Fields that only this server knows: llama.cpp's prompt cache moves log-probabilities by about 0.02."""
+        return {"cache_prompt": False} if self.engine == "llamacpp" else {}
+
+    def card(self) -> dict[str, Any]:
+        """What run.json remembers."""
+        return {
+            "model": self.model,
+            "engine": self.engine,
+            "logprobs": self.top_logprobs > 0,
+            "top_logprobs": self.top_logprobs,
+            "echo": None,  # log-probabilities of a prompt: chat endpoints have none, and none are needed
+            "seed": self.seed,
+            "prompt_cache": "off" if self.extras else "as the server has it",
+            "repeats_within": to_plain(self.repeats_within),
+        }
+
+
+class Usage(Record, frozen=True):
+    """What asking took: requests, those sent again, tokens, and money where there is a price."""
+
+    optional: ClassVar[tuple[str, ...]] = ("cost",)
+
+    requests: int
+    retries: int
+    prompt_tokens: int
+    answer_tokens: int
+    cost: float | None = None
+
+
+class Reply(NamedTuple):
+    """What one pair got in one view."""
+
+    scores: NDArray[np.float64]  # log-probabilities of the labels
+    mass: float
+    tokens: NDArray[np.int64]  # of questions and answers
+
+
+class Spending:
+    """Tokens and money: what was spent, what is on its way, and the limit."""
+
+    def __init__(self, settings: Prompting) -> None:
+        self.tokens = [0, 0]
+        self._price, self._limit = settings.price, settings.max_cost
+        self._under_way = 0
+        self._largest = 0.0
+
+    def cost(self, prompt: float, answer: float) -> float:
+        """In the currency of the price."""
+        first, second = self._price or (0.0, 0.0)
+        return (prompt * first + answer * second) / 1e6
+
+    @property
+    def spent(self) -> float:
+        """So far."""
+        return self.cost(*self.tokens)
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Around a request: refuse it if it and those under way could pass the limit."""
+        if self._limit is not None and self.spent + (self._under_way + 1) * self._largest > self._limit:
+            raise ModelError(
+                f"stopped before a cost of {self._limit:g} (--max-cost): {self.spent:.4f} is spent; finished pairs are "
+                "kept, do the same with a larger limit to go on"
+            )
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def add(self, prompt: int, answer: int) -> None:
+        """Count a request; the dearest so far is what the next may cost."""
+        self.tokens[0] += prompt
+        self.tokens[1] += answer
+        self._largest = max(self._largest, self.cost(prompt, answer))
+
+
+class ChatModel:
+    """The backend ``chat:URL#model``: a model that is asked over HTTP, every pair in every view."""
+
+    bucket, named_labels = 1_000_000, True
+    token_budget = 64 * bucket
+
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        if request.options.labels:
+            raise LabelError("a language model is asked for labels by name; leave the labels (--labels) out")
+        self._settings = settings = request.options.prompting
+        self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
+        self._server = Server(Address.parse(target))
+        self.spending = Spending(settings)
+        self.abilities = probe(self._server, self.views[0])
+        self._samples = 1 if self.abilities.top_logprobs else settings.samples
+        self.details = (*prompts.details(self.views), *TOKENS)
+        how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
+        self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
+        self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
+        self.note = self._note()
+        asked = (self._server.address.host, self.abilities.model, self.abilities.described, how, self._samples)
+        calibrated = " calibrated" if settings.calibrate else ""
+        self.info = ModelInfo(
+            spec=request.spec,
+            backend="chat",
+            name=self.abilities.model,
+            fingerprint=hash_text(
+                repr((asked, self.abilities.top_logprobs, prompts.identity(self.views))) + calibrated
+            ),
+            labels=LABELS,
+            device=self._server.address.host,
+            dtype="unknown",
+        )
+        self._prior: NDArray[np.float64] | None = None
+        if settings.calibrate:
+            self._prior = prompts.measure_prior(self)
+
+    def _note(self) -> str:
+        count = self.abilities.top_logprobs
+        if not count:
+            return (
+                f"{self._server.address.host} gives no log-probabilities: the numbers are shares of {self._samples} "
+                "generated answers"
+            )
+        return "" if count >= _TOP else f"{self._server.address.host} gives {count} top log-probabilities, not {_TOP}"
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Keep the texts; the server counts the tokens."""
+        items: list[Any] = list(zip(premises, hypotheses, strict=True))
+        return Prepared(items, np.ones(len(items), dtype=np.int32))
+
+    def begin(self, prepared: Prepared, scores: NDArray[np.float32], warn: Callable[[str], None]) -> None:
+        """Say what is ahead; refuse a run that would cost more than allowed."""
+        done = np.asarray(~np.isnan(scores).any(axis=1))
+        spent = scores[done, -2:].sum(axis=0, dtype=np.float64)
+        if done.any():
+            self.spending.add(int(spent[0]), int(spent[1]))
+            self.spending._largest = 0.0
+        missing = [item for item, is_done in zip(prepared.items, done, strict=True) if not is_done]
+        if not missing:
+            return
+        again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change
+        count = (len(missing) + again) * len(self.views) * self._samples
+        longest = self.views[0].text("", "")
+        per_token = len(longest) / self.abilities.prompt_tokens if self.abilities.prompt_tokens else CHARACTERS
+        around = sum(len(view.text("", "")) for view in self.views) / len(self.views)
+        letters = sum(len(premise) + len(hypothesis) for premise, hypothesis in missing) / len(missing) + around
+        tokens = count * letters / per_token
+        answers = count * (1 if self.abilities.top_logprobs else _ANSWER)
+        seconds = count * self.abilities.seconds / self._settings.concurrency
+        ahead = f"{count:,} requests ({len(missing):,} pairs, {len(self.views)} views), about {tokens:,.0f} tokens"
+        line = f"{ahead} and {_duration(seconds)} at the pace of the first, {self._settings.concurrency} at a time"
+        if self._settings.price is not None:
+            cost = self.spending.spent + self.spending.cost(tokens, answers)
+            line += f", cost about {cost:.2f}"
+            limit = self._settings.max_cost
+            if limit is not None and cost > limit:
+                raise ModelError(f"{ahead} cost about {cost:.4f}, more than {limit:g} (--max-cost); nothing was asked")
+        warn(line)
+
+    def logits(self, items: Sequence[Pair]) -> NDArray[np.float32]:
+        """Ask a batch and wait for all of it."""
+        scores = np.empty((len(items), len(LABELS) + len(self.details)), dtype=np.float32)
+        for at, numbers in self.stream(items):
+            scores[at] = numbers
+        return scores
+
+    def stream(self, items: Sequence[Pair]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
+        # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
+        jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
+        answers: dict[int, dict[int, Reply]] = {}
+        ready: list[int] = []
+        since = time.monotonic()
+
+        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Reply]:
+            at, view = job
+            return at, view, await self._ask(self.views[view], items[at], send)
+
+        def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            complete = [answers.pop(at) for at in ready]
+            rows = [self._row([one[view] for view in range(len(self.views))]) for one in complete]
+            done = np.array(ready, dtype=np.int64)
+            ready.clear()
+            return done, np.stack(rows)
+
+        try:
+            for at, view, answer in self._server.work(jobs, do, self._settings.concurrency):
+                answers.setdefault(at, {})[view] = answer
+                if len(answers[at]) == len(self.views):
+                    ready.append(at)
+                if ready and (len(ready) >= _GROUP or time.monotonic() - since > _SECONDS):
+                    yield group()
+                    since = time.monotonic()
+        except Exception:
+            if ready:
+                yield group()
+            raise
+        if ready:
+            yield group()
+
+    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> Reply:
+        question = view.text(*pair)
+        given: list[dict[str, Any]] = []
+        used: list[tuple[int, int]] = []
+        for sample in range(self._samples):
+            body = _body(self.abilities, question, sample)
+            with self.spending.request():
+                answer = await send(body)
+            used.append(token_counts(answer, question))
+            self.spending.add(*used[-1])
+            given.append(answer)
+        if self.abilities.top_logprobs:
+            scores, mass = prompts.read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
+        else:
+            scores, mass = prompts.read_texts([text_of(answer) for answer in given], view)
+        return Reply(scores, mass, np.sum(used, axis=0))
+
+    def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
+        scores, mass = np.stack([one.scores for one in replies]), np.array([one.mass for one in replies])
+        tokens = np.sum([one.tokens for one in replies], axis=0).astype(np.float32)
+        row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
+        return np.concatenate([row, tokens])
+
+    @property
+    def status(self) -> str:
+        """For the progress bar."""
+        cost = f", {self.spending.spent:.3f} spent" if self._settings.price is not None else ""
+        return f"({sum(self.spending.tokens):,} tokens{cost})"
+
+    def usage(self) -> Usage:
+        """For run.json."""
+        prompt, answer = self.spending.tokens
+        cost = self.spending.spent if self._settings.price is not None else None
+        return Usage(self._server.requests, self._server.retries, prompt, answer, cost)
+
+
+def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any]:
+    body = {"model": abilities.model, "messages": [{"role": "user", "content": question}], **abilities.extras}
+    if abilities.top_logprobs:
+        return body | {abilities.limit: 1, "temperature": 0, "logprobs": True, "top_logprobs": abilities.top_logprobs}
+    return body | {abilities.limit: _ANSWER, "temperature": 1, "seed": sample}
+
+
+def probe(server: Server, view: prompts.View) -> Abilities:
+    """Find out what a server can do; an unknown model is refused with those there are."""
+    model, entry = _model(server)
+    engine = str(entry.get("owned_by", ""))[:40]
+    meta = entry.get("meta")
+    # Which weights they are, and not how they are served.
+    described = json_text({name: meta.get(name) for name in _WEIGHTS}) if isinstance(meta, dict) else ""
+    refusal: ModelError | None = None
+    for top in (_TOP, _FEWEST, 0):
+        for limit in _LIMITS:
+            abilities = Abilities(model, top, limit, engine, math.nan, math.nan, 0, described)
+            try:
+                return _tried(server, abilities, view)
+            except RefusedError as error:
+                refusal = refusal or error
+    raise refusal or ModelError("the server refuses every form of the question")
+
+
+def _model(server: Server) -> tuple[str, Mapping[str, Any]]:
+    """The model that is asked, and what the server says about it."""
+    wanted, host = server.address.model, server.address.host
+    try:
+        data = server.ask(None).get("data")
+    except RefusedError:  # not every server lists its models
+        data = None
+    listed = data if isinstance(data, list) else []
+    entries = {str(one["id"]): one for one in listed if isinstance(one, dict) and "id" in one}
+    if not wanted and len(entries) == 1:
+        wanted = next(iter(entries))
+    few = ", ".join(list(entries)[:10]) + (f" and {len(entries) - 10} more" if len(entries) > 10 else "")
+    if not wanted:
+        raise ModelError(
+            f"name a model behind the address, as in chat:URL#model; {host} offers {printable(few) or '?'}"
+        )
+    if entries and wanted not in entries:
+        raise ModelError(f"{host} has no model '{printable(wanted)}'; it offers {printable(few)}")
+    return wanted, entries.get(wanted, {})
+
+
+def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilities:
+    """Ask twice: what comes back, how long it takes, and whether it is the same."""
+    body = _body(abilities, view.text("A person sleeps.", "A person rests."))
+    started = time.monotonic()
+    first, second = server.ask(body), server.ask(body)
+    seconds = (time.monotonic() - started) / 2
+    top, difference = 0, math.nan
+    if abilities.top_logprobs:
+        try:
+            before, after = (dict(top_logprobs(one, 1)) for one in (first, second))
+            top = min(len(before), abilities.top_logprobs)
+            difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
+        except ModelError:
+            top = 0  # the server took the field and ignored it
+        if top < _FEWEST:
+            top, difference = 0, math.nan
+    tokens, _ = token_counts(first, "")  # 0 where the server does not count
+    # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
+    seed = None if abilities.top_logprobs else text_of(first) == text_of(second)
+    return replace(
+        abilities, top_logprobs=top, repeats_within=difference, seconds=seconds, prompt_tokens=tokens, seed=seed
+    )
+
+
+def _duration(seconds: float) -> str:
+    """A time ahead, for people.
+
+    >>> _duration(40), _duration(600), _duration(9000)
+    ('40 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,113 @@
+"""Meta-evaluation: train models whose bias is known, and see which measures rank them.
+
+Three stages share one directory and can run on three machines: ``prepare`` writes the pairs and their labels,
+``train_sweep`` trains one model per seed and level and stores its logits, ``score_sweep`` computes every measure from
+those. ``meta_evaluation`` does all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenli.core.errors import InputError
+from evenli.core.extras import check_extra
+from evenli.training.meta.design import Design as Design
+from evenli.training.meta.design import DesignOptions as DesignOptions
+from evenli.training.meta.design import SweepSettings as SweepSettings
+from evenli.training.meta.folder import MetaFolder as MetaFolder
+
+if TYPE_CHECKING:
+    from evenli.training.meta.controlled import prepare as prepare
+    from evenli.training.meta.controlled import write_controlled as write_controlled
+    from evenli.training.meta.scoring import Own
+    from evenli.training.meta.scoring import score_sweep as score_sweep
+    from evenli.training.meta.sweep import SweepResult
+    from evenli.training.meta.training import train_sweep as train_sweep
+
+_STAGES = {
+    "prepare": "controlled",
+    "write_controlled": "controlled",
+    "train_sweep": "training",
+    "score_sweep": "scoring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a stage on first use: preparing needs no torch, training no polars."""
+    if name not in _STAGES:
+        raise AttributeError(f"module 'evenli.meta' has no attribute '{name}'")
+    return getattr(import_module(f"evenli.meta.{_STAGES[name]}"), name)
+
+
+def meta_evaluation(
+    folder: MetaFolder | str | Path,
+    base: str | None = None,
+    *,
+    design: Design | DesignOptions | None = None,
+    settings: SweepSettings | None = None,
+    measures: Sequence[Own] = (),
+    stage: str = "score",
+    on_step: Callable[[str], None] = lambda _: None,
+) -> SweepResult | None:
+    """Train models whose bias is known and see which measures rank them; a killed sweep continues.
+
+    Writes ``results.json``, ``report.html`` and charts into the directory, with mixtures of causes also
+    ``response.csv``. Returns the results, None if the last stage is not ``score``.
+
+    Args:
+        folder: Directory of the sweep.
+        base: NLI classifier to start from; None scores the models that are there.
+        design: Data of a new sweep; None for a directory that is prepared. ``DesignOptions`` leave out what is as in
+            an earlier sweep of the directory, or the default.
+        settings: Seeds, recipe and device.
+        measures: Own measures beside the registered ones.
+        stage: Last stage to run: ``prepare``, ``train`` or ``score``.
+        on_step: Told what is done next; empty while training, which tells of itself.
+    """
+    folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
+    settings = settings or SweepSettings()
+    if stage not in ("prepare", "train", "score"):
+        raise InputError(f"stage {stage} is unknown; choose prepare, train or score")
+    # What a later stage lacks is said before hours of training.
+    if stage == "score":
+        check_extra("report", "the charts of a meta-evaluation")
+    if stage != "prepare" and base is not None:
+        check_extra("hf", "training")
+    if isinstance(design, DesignOptions):
+        design = design.complete(None if folder.read_header() is None else folder.design)
+    if folder.read_header() is not None or design is None:
+        # The machine that trains has no polars, so a prepared directory is checked without the first stage.
+        folder.check_design(design or folder.design)
+    else:
+        if base is None and stage != "prepare":
+            raise InputError("which NLI classifier should the models start from? evenli meta MODEL -o DIRECTORY")
+        from evenli.training.meta.controlled import prepare
+
+        on_step("preparing the pairs")
+        prepare(folder, design)
+    folder.check_recipe(settings.recipe)
+    if stage != "prepare" and base is not None:
+        from evenli.training.meta.training import train_sweep
+
+        on_step("")
+        train_sweep(folder, base, settings)
+    return _score(folder, measures, on_step) if stage == "score" else None
+
+
+def _score(folder: MetaFolder, measures: Sequence[Own], on_step: Callable[[str], None]) -> SweepResult:
+    """The last stage: every measure on every model, charts and page."""
+    from evenli.core.page import write_page
+    from evenli.training.meta.charts import write_meta_charts
+    from evenli.training.meta.page import meta_page
+    from evenli.training.meta.scoring import score_sweep
+
+    on_step("scoring the trained models")
+    results = score_sweep(folder, measures)
+    folder.write_results(results)
+    on_step("drawing the charts")
+    write_meta_charts(results, folder.path)
+    write_page(meta_page(results), folder.path / "report.html")
+    return results

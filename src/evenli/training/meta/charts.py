@@ -1,0 +1,263 @@
+"""A meta-evaluation for people: which measures follow bias, which follow plain error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evenli.audit.report.terminal import table
+from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
+from evenli.core.errors import InputError
+from evenli.core.format import interval, number, p_value, percent, signed
+from evenli.stats.measure import measures
+from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, Response, Slope, SweepResult, pearson_p
+
+MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
+"""Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
+MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
+"""Measures of the response matrix as it is shown; ``response.csv`` and the results have all of them."""
+# Measures that should follow one cause and no other.
+CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))
+PUBLISHED_POINTS = 11  # bias rates behind every published correlation
+LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
+LIMITS = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
+_RANKED = 5
+# Distinct for colour-blind readers; dashes distinguish the lines without colour.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
+_STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "symbolOpacity": 1}
+
+
+def print_meta(results: SweepResult, console: Console) -> None:
+    """Print how every measure moves with the rates, beside what was published."""
+    seeds = f"{'seed' if len(results.seeds) == 1 else 'seeds'} {', '.join(map(str, results.seeds))}"
+    kinds = {"mix": "mixtures of causes"}
+    axes = " and ".join(f"{len(own)} {kinds.get(axis, f'{axis} rates')}" for axis, own in results.levels.items() if own)
+    console.print(f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, {seeds}")
+    if results.responses:
+        _print_responses(results, console)
+    if "bias" in results.levels:
+        _print_bias(results, console)
+    console.print(LIMITS, style="dim")
+
+
+def _print_responses(results: SweepResult, console: Console) -> None:
+    """The response matrix, on the levels that were taught and on those that were learnt."""
+    share = results.learnt_share
+    registered = {one.name for suite in ("coal", "probe") for one in measures(suite)}
+    shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in registered]
+    # A model learns less than it is taught; the slopes on what it learnt show the measure alone.
+    for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
+        console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
+        heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
+        rows = []
+        for one in shown:
+            slopes, fit = (one.taught, number(one.fit, 2)) if kind == "taught" else (one.learnt, "")
+            rows.append([one.title, *map(_slope, slopes.values()), fit])
+        main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
+        console.print(table(heads, rows, main, tight=True))
+    console.print(
+        f"The models learnt {percent(share['mean'])} of what they were taught (lowest {percent(share['lowest'])}). "
+        "±: 95% interval over seeds, from three on; fit: share of the variance that straight lines explain.",
+        style="dim",
+    )
+    console.print(f"[bold]Causes[/bold]  {escape(_diagonal(shown))}")
+    for one in shown:
+        if one.reason:
+            console.print(escape(f"{one.title}: {one.reason}."))
+
+
+def _slope(slope: Slope) -> str:
+    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{number(slope.high - slope.value, 2)}")
+
+
+def _diagonal(shown: list[Response]) -> str:
+    own = {one.measure: one for one in shown if one.measure in CAUSE_MEASURES}
+    mixed = []
+    for name, cause in CAUSE_MEASURES.items():
+        if name in own and not own[name].measures_only(cause):
+            slopes = ", ".join(f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
+            mixed.append(f"{own[name].title} ({slopes})")
+    rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
+    return f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
+
+
+def _print_bias(results: SweepResult, console: Console) -> None:
+    """How every measure moves with the rates of the two axes of the paper's kind."""
+    lowest = results.held_out_accuracy.get("lowest", 1)
+    if lowest < LEARNT:
+        console.print(
+            f"A model answers only {percent(lowest)} of held-out pairs as it was taught: it did not learn its bias, so "
+            "the scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
+            style="yellow",
+        )
+    console.print("\nHow the scores follow the bias rate (mean over seeds)", style="italic")
+    console.print(_associations(results))
+    # Measures with the same reason share a line; reasons begin with what is missing: "no corr.: the score is ...".
+    reasons: dict[str, list[str]] = {}
+    for entry in results.measures:
+        reasons.setdefault(entry.axis["bias"].pearson.reason, []).append(entry.title)
+    for reason in filter(None, reasons):
+        what, _, why = reason.partition(": ")
+        console.print(escape(f"{what} for {', '.join(reasons[reason])}: {why}."))
+    console.print(_legend(results), style="dim")
+    published = [row for row in results.published if row["lang"] == results.lang]
+    if published:
+        console.print("\nPublished correlations beside ours", style="italic")
+        console.print(_published(published, results))
+        for note in _doubts(published):
+            console.print(escape(note))
+    console.print(f"\n[bold]Ranking[/bold]  {escape(_ranking(results))}")
+
+
+def meta_chart(results: SweepResult) -> Any:
+    """Scores against rates: a line for the mean over seeds, a band for their range, a panel per axis."""
+    alt = load_altair("the chart of a meta-evaluation")
+    values = list(_points(results))
+    ends = [value[key] for value in values for key in ("low", "high") if value[key] is not None]
+    if not ends:
+        raise InputError("nothing to draw: no measure of this meta-evaluation has a score")
+    names = list(dict.fromkeys(value["measure"] for value in values))
+    legend = alt.Legend(orient="bottom", columns=2, labelLimit=WIDTH // 2, **_STROKE)
+    colours, dashes = (alt.Scale(domain=names, range=list(of[: len(names)])) for of in (_COLOURS, _DASHES))
+    colour = alt.Color("measure:N", scale=colours, legend=legend)
+    # One scale for both panels: a flat line must look flat beside a steep one.
+    scale = alt.Scale(domain=[min(0.0, *ends), max(1.0, *ends)], nice=True)
+    x = alt.X("rate:Q", scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("score:Q", scale=scale, axis=alt.Axis(title="score", tickCount=6))
+    dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
+    panels = []
+    for axis in (axis for axis in results.levels if axis != "mix"):
+        base = inline([value for value in values if value["axis"] == axis])
+        rates = x.axis(title=f"{axis} rate", format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
+        # The band needs no legend of its own: it has the colour of its line.
+        band = base.mark_area(opacity=0.18).encode(x=rates, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
+        line = base.mark_line(strokeWidth=2).encode(x=rates, y=y, color=colour, strokeDash=dash)
+        panels.append(alt.layer(band, line).properties(width=WIDTH, height=220))
+    return alt.vconcat(*panels)
+
+
+def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
+    """Write the chart of the rates as ``meta`` and that of the mixtures as ``response``, ``.svg`` and ``.png`` each."""
+    files = save_chart(meta_chart(results), "meta", folder) if "bias" in results.levels else []
+    return files + (save_chart(response_chart(results), "response", folder) if results.responses else [])
+
+
+def written_files(results: SweepResult) -> list[str]:
+    """What a sweep leaves in its directory for people."""
+    charts = [*(["meta.svg"] if "bias" in results.levels else []), *(["response.svg"] if results.responses else [])]
+    return ["results.json", "report.html", *(["response.csv"] if results.responses else []), *charts]
+
+
+def response_chart(results: SweepResult) -> Any:
+    """The response matrix as a map: a row per measure, a column per cause."""
+    alt = load_altair("the chart of a response matrix")
+    rows = [
+        row for one in results.responses if one.measure in MATRIX for row in one.rows() if row["levels"] == "taught"
+    ]
+    # Two decimals, and no minus before a zero.
+    rows = [{**row, "slope": round(row["slope"], 2) + 0.0} for row in rows if not math.isnan(row["slope"])]
+    if not rows:
+        raise InputError("nothing to draw: no measure of this meta-evaluation has a slope")
+    base = inline(rows).encode(
+        x=alt.X("cause:N", sort=None, axis=alt.Axis(title=None, orient="top", labelAngle=0)),
+        y=alt.Y("title:N", sort=None, axis=alt.Axis(title=None, labelLimit=260)),
+    )
+    # Through white in plain mixtures: other ways between colours give white a hue, and a slope of 0 would be yellow.
+    colours = ["#d55e00", "#ffffff", "#0072b2"]
+    scale = alt.Scale(domain=[-1, 0, 1], range=colours, clamp=True, interpolate="rgb")
+    cells = base.mark_rect(stroke="#cccccc").encode(color=alt.Color("slope:Q", scale=scale, legend=None))
+    dark = alt.condition("abs(datum.slope) > 0.6", alt.value("white"), alt.value("black"))
+    text = base.mark_text().encode(text=alt.Text("slope:Q", format="+.2f"), color=dark)
+    return alt.layer(cells, text).properties(width=300, height=26 * len({row["measure"] for row in rows}))
+
+
+def _associations(results: SweepResult) -> Table:
+    rows = []
+    for entry in results.measures:
+        bias, noise = entry.axis["bias"], entry.axis.get("noise")
+        # Heads are broken by hand: all columns must fit a terminal of 80.
+        cells = {
+            "measure": entry.title,
+            ">Pearson": _correlation(bias.pearson.value),
+            ">over seeds": interval(bias.pearson.low, bias.pearson.high),
+            ">p": p_value(bias.pearson.p, 4),
+            ">Spear-\nman": number(bias.spearman.value),
+            ">Ken-\ndall": number(bias.kendall.value),
+            ">sepa-\nration": signed(bias.separation.value),
+            ">noise\nslope": signed(noise.slope if noise else None),
+        }
+        if len(results.seeds) < 3:
+            del cells[">over seeds"]
+        if "noise" not in results.levels:
+            del cells[">noise\nslope"]
+        rows.append(cells)
+    main = [at for at, entry in enumerate(results.measures) if entry.name == "coal"]
+    return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
+
+
+def _legend(results: SweepResult) -> str:
+    spread = "over seeds: 95% bootstrap interval" if len(results.seeds) >= 3 else "an interval needs three seeds"
+    noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if "noise" in results.levels else ""
+    return (
+        f"{spread}; p: permutation of the rates; separation: score at the highest minus score at the lowest bias rate, "
+        f"at equal error rate{noise}."
+    )
+
+
+def _published(rows: list[dict[str, str]], results: SweepResult) -> Table:
+    about, lines = ("source", "model", "statistic"), []
+    for row in rows:
+        cells = [row[key] for key in about]
+        for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
+            ours = getattr(results[name].axis["bias"], row["statistic"]).value
+            cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
+        lines.append(cells)
+    return table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines)
+
+
+def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:
+    columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
+    marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
+    if marked:
+        yield "* marked significant by the authors."
+    for row, title, prefix in marked:
+        # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
+        r = row[f"{prefix}_corr"]
+        if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
+            yield (
+                f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
+                f"points: p = {number(p)}."
+            )
+
+
+def _ranking(results: SweepResult) -> str:
+    titles = {entry.name: entry.title for entry in results.measures}
+    ranked = [rank for rank in results.ranking if not rank.reason]
+    by = "sensitivity to bias minus disturbance by noise" if "noise" in results.levels else "sensitivity to bias"
+    if not ranked:
+        return f"({by}): no measure follows the bias rate."
+    shown = ", ".join(f"{titles[rank.measure]} {number(rank.net_sensitivity, 2)}" for rank in ranked[:_RANKED])
+    more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
+    return f"({by}, share of the measure's range): {shown}{more}."
+
+
+def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
+    """One point per drawn measure, axis and rate; an empty one, which breaks the line, where a seed has no score."""
+    for entry in (entry for entry in results.measures if entry.name in MAIN):
+        for axis, curve in entry.axis.items():
+            for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
+                point = dict.fromkeys(("score", "low", "high"))
+                if not any(map(math.isnan, scores)):
+                    point = {"score": sum(scores) / len(scores), "low": min(scores), "high": max(scores)}
+                yield {"measure": entry.title, "axis": axis, "rate": rate, **point}
+
+
+def _correlation(value: float | None) -> str:
+    return NO_CORRELATION if value is None else number(value)

@@ -1,0 +1,153 @@
+"""Third stage: every measure on every model, and how well its scores follow what is known about the models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from evenli.audit.models.callables import foreign_code
+from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.coal import SUITE as COAL
+from evenli.audit.suites.probe import SUITE as PROBE
+from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.extras import import_object
+from evenli.core.labels import LABELS
+from evenli.stats.measure import Measure, as_measure
+from evenli.stats.sample import Sample
+from evenli.training.meta.folder import Cell, MetaFolder
+from evenli.training.meta.mixture import CAUSES
+from evenli.training.meta.sweep import (
+    AxisResult,
+    Curve,
+    MeasureCurves,
+    Response,
+    SweepResult,
+    describe,
+    rank_measures,
+    respond,
+)
+from evenli.words import read_table
+
+Own = str | Measure | Callable[[Sample], float]
+"""A measure of the user's own: ``module:function``, a function of a ``Sample``, or a ``Measure``."""
+
+
+def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> SweepResult:
+    """Score all stored models with all registered measures and the user's own."""
+    folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
+    lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
+    if not seeds:
+        raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta MODEL -o {folder.path}")
+    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(one) for one in own)]
+    # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
+    rows = folder.pairs("evaluation")
+    samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
+
+    def along(axis: str, measure: Measure) -> AxisResult:
+        scores = [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels[axis]] for seed in seeds]
+        span = measure.high - measure.low
+        # A measure whose range is not known is compared as if it were 0 to 1.
+        span = span if math.isfinite(span) else 1.0
+        return describe(Curve(measure.name, axis, seeds, np.array(levels[axis]), np.array(scores), span))
+
+    axes = [axis for axis in levels if axis != "mix"]
+    results = [
+        MeasureCurves(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
+        for measure in chosen
+    ]
+    learnt_share, responses = _mixed(folder, seeds, chosen, samples)
+    return SweepResult(
+        lang=lang,
+        base=Path(trained.name).name if (trained := folder.training()) else "",
+        seeds=seeds,
+        levels=levels,
+        held_out_accuracy=_accuracies(folder, seeds),
+        measures=results,
+        ranking=rank_measures(results),
+        published=[row for row in read_table("published_meta.csv") if row["lang"] == lang],
+        learnt_share=learnt_share,
+        responses=responses,
+    )
+
+
+def _mixed(
+    folder: MetaFolder, seeds: Sequence[int], chosen: Sequence[Measure], samples: Mapping[Cell, Mapping[str, Sample]]
+) -> tuple[dict[str, float], list[Response]]:
+    """How much of the taught mixtures was learnt, and how every measure responds to them; empty without mixtures."""
+    known = folder.models()
+    cells = [[cell for cell in folder.cells([seed]) if cell.axis == "mix"] for seed in seeds]
+    if not any(cells):
+        return {}, []
+    unknown = (math.nan,) * len(CAUSES)
+    taught = np.array([cell.level for cell in cells[0]])  # [mixtures, causes]
+    learnt = np.array([[known[cell].get("learnt", unknown) for cell in own] for own in cells])  # of every seed
+    # Models that were taught nothing have no share of it.
+    size = np.abs(taught).sum(axis=1)
+    shares = np.abs(learnt).sum(axis=2)[:, size > 0] / size[size > 0]
+    responses = []
+    for measure in chosen:
+        scores = np.array([[_value(measure, samples[cell]) for cell in own] for own in cells])
+        responses.append(respond(measure.name, measure.title.strip(), CAUSES, taught, learnt, scores))
+    return {"lowest": float(shares.min()), "mean": float(shares.mean())}, responses
+
+
+def load_measure(own: Own) -> Measure:
+    """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
+    function: Any = import_object(own, "the measure") if isinstance(own, str) else own
+    name = own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
+    if not callable(function):
+        raise InputError(f"the measure {name} is not a function")
+    # A function under the decorator ``@measure`` has a card already, with its title and range.
+    for card in (*COAL.measures, *PROBE.measures):
+        if card.function is function:
+            return card
+    if isinstance(function, Measure):
+        return function
+    title = " ".join((getattr(function, "__doc__", None) or name).split("\n\n")[0].split())
+    return replace(as_measure(function, name=name), title=title, formula="", low=0, high=1, reference=name)
+
+
+def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
+    sample = samples[PROBE.name if PROBE.name in measure.suites else COAL.name]
+    try:
+        # What a measure of the user's own prints goes to stderr: stdout may be read as JSON.
+        with foreign_code(""):
+            values = np.asarray(measure(sample), dtype=np.float64)
+    except ModelError as error:
+        raise InputError(f"the measure {measure.name} failed: {error}") from error
+    if values.size != 1 or np.isinf(values).any():
+        given = f"{values.size} values" if values.size != 1 else "an infinite value"
+        raise InputError(f"the measure {measure.name} returned {given}; expected one number, NaN where it is undefined")
+    return float(values.reshape(()))
+
+
+def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, str]]) -> dict[str, Sample]:
+    """The answers of a model as NLI-CoAL sees them and as the entailment-probability probe does."""
+    logits = folder.logits(cell)
+    if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():
+        raise RunError(f"the logits of {cell.name} in {folder.path} do not fit its {len(rows)} pairs; delete them")
+    coal = pl.DataFrame(rows, schema=dict.fromkeys(PAIR_COLUMNS, pl.String)).with_columns(
+        pl.lit(COAL.name).alias("suite"), *(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS))
+    )
+    # PS and AS rows as the probe's pairs: one premise, the same hypothesis for either group.
+    probe = coal.filter(pl.col("subset").is_in(["PS", "AS"])).with_columns(
+        pl.lit(PROBE.name).alias("suite"),
+        pl.lit(PROBE.name).alias("subset"),
+        pl.concat_str("occupation", pl.lit("|"), "template", pl.lit("-"), "group").alias("id"),
+    )
+    # Words that state a group count here: they were given a role like any other word.
+    return {COAL.name: Sample(Predictions(coal), published=True), PROBE.name: Sample(Predictions(probe))}
+
+
+def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:
+    """Lowest and mean accuracy on held-out pairs with the labels each model was trained for; noise cannot be learnt."""
+    known = folder.models().items()
+    values = [facts["dev_accuracy"] for cell, facts in known if cell.seed in seeds and cell.axis != "noise"]
+    return {"lowest": min(values), "mean": sum(values) / len(values)} if values else {}

@@ -1,0 +1,154 @@
+"""Words of a sentence, and which of them state a gender.
+
+A sentence is cut at white space first, and no rule looks beyond a piece between two spaces. So the words of a piece
+are found once and looked up from then on: a corpus repeats its pieces, and the look-up is faster than any pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+
+from evenli.core.errors import InputError
+from evenli.core.io import hash_text
+from evenli.words import read_table, word_classes
+
+_TOKENS = re.compile(
+    r"""
+    (?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Sgt|Lt|Col|Capt|Rev|Hon)\.   # titles keep their full stop
+  | (?:[^\W\d_]\.){2,}                             # U.S., p.m.
+  | (?i:can(?=not\b) | (?<=can)not\b)              # cannot is two words
+  | (?i:\w+?(?=n['’]t\b) | n['’]t\b)               # do n't, ca n't
+  | (?i:['’](?:s|m|d|re|ve|ll)\b)                  # woman 's, they 're
+  | \d+(?:[.,:/]\d+)+(?!\w)                        # 1,000 and 3:30
+  | \w+(?:['’](?!(?:s|m|d|re|ve|ll)\b)[^\W\d_]+)?  # ma'am, o'clock
+    (?:[-–](?=\w)\w+)*                             # middle-aged
+  | \.{2,} | -{2,} | ``|''
+  | \S
+    """,
+    re.VERBOSE,
+)
+_ENDS = frozenset({".", "!", "?", "...", "…", ".."})
+_LIMIT = 1 << 18  # pieces kept; a corpus has far fewer that come back
+
+
+class _Pieces(dict[str, tuple[str, ...]]):
+    """The words of every piece seen."""
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if len(self) >= _LIMIT:
+            self.clear()
+        words = self[piece] = tuple(cut(piece))
+        return words
+
+
+_PIECES = _Pieces()
+
+
+def cut(piece: str) -> list[str]:
+    """The words of a piece between two spaces, as ``split_words`` finds them, but not remembered."""
+    # Of letters alone, only "cannot" is more than one word, and most pieces have nothing but letters.
+    if piece.isalpha() and (len(piece) != 6 or piece.lower() != "cannot"):
+        return [piece]
+    return _TOKENS.findall(piece)
+
+
+def split_words(text: str) -> list[str]:
+    """The words and punctuation marks of a text, much as the Penn Treebank cuts them; nothing is rewritten.
+
+    Other than there, quotation marks stay as they are, and a full stop ends a word wherever it stands unless the word
+    is a title or an abbreviation such as *U.S.*
+
+    >>> split_words("Mr. Hill's 12-year-old doesn't like the U.S., she said.")
+    ['Mr.', 'Hill', "'s", '12-year-old', 'does', "n't", 'like', 'the', 'U.S.', ',', 'she', 'said', '.']
+    """
+    return list(chain.from_iterable(map(_PIECES.__getitem__, text.split())))
+
+
+def is_word(token: str) -> bool:
+    """True if the token has a letter; anything else is punctuation or a number."""
+    return token.isalpha() or any(map(str.isalpha, token))
+
+
+def sentence_starts(tokens: Iterable[str], initial: bool = True) -> tuple[list[bool], bool]:
+    """Which tokens begin a sentence, and whether the next token behind the last one would."""
+    starts = []
+    for token in tokens:
+        counts = any(map(str.isalnum, token))
+        starts.append(initial and counts)
+        if counts or token in _ENDS:
+            initial = not counts
+    return starts, initial
+
+
+def starts_next(tokens: Sequence[str]) -> bool | None:
+    """Whether a token behind these would begin a sentence; None if that is as it was before them.
+
+    >>> starts_next(["end", "."]), starts_next(["(", "so"]), starts_next(["-"])
+    (True, False, None)
+    """
+    before, after = (sentence_starts(tokens, initial)[1] for initial in (False, True))
+    return before if before == after else None
+
+
+class GenderWords:
+    """The words that state a gender: their bias is 0, since being gendered is their meaning.
+
+    A token is one of them if the list has it as it stands or in lower case. First names must be capitalised; a name
+    that is also a word (Will, Rose, Mark) does not count at the start of a sentence, where any word is capitalised.
+
+    Args:
+        words: Words in lower case; None takes ``gender_word_list.csv``.
+        names: First names; None takes ``swap_names.csv`` without those that are hardly ever a name in running text.
+    """
+
+    def __init__(self, words: Iterable[str] | None = None, names: Iterable[str] | None = None) -> None:
+        kinds = name_kinds()
+        if isinstance(words, str) or isinstance(names, str):
+            raise InputError("gender words and names are lists of words, not one string")
+        self.words = frozenset(words) if words is not None else _listed_words()
+        if names is None:
+            names = (name for name in given_names() if "never" not in kinds.get(name, ()))
+        self.names = frozenset(names)
+        self.doubtful = frozenset(name for name in self.names if "word" in kinds.get(name, ()))
+        listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
+        self.identity = f"gender-words:{hash_text(listing)[:16]}"
+
+    def __len__(self) -> int:
+        """Words and names."""
+        return len(self.words) + len(self.names)
+
+    def has(self, token: str, *, initial: bool = False) -> bool:
+        """True if a token states a gender; ``initial`` says that it begins a sentence."""
+        if token in self.words or token.lower() in self.words:
+            return True
+        return token in self.names and not (initial and token in self.doubtful)
+
+    def mark(self, tokens: Sequence[str]) -> list[bool]:
+        """Which tokens of a text state a gender.
+
+        >>> GenderWords().mark(split_words("Will Mary see Will and the actress?"))
+        [False, True, False, True, False, False, True, False]
+        """
+        starts, _ = sentence_starts(tokens)
+        return [self.has(token, initial=start) for token, start in zip(tokens, starts, strict=True)]
+
+
+@cache
+def _listed_words() -> frozenset[str]:
+    return frozenset(row["word"] for row in read_table("gender_word_list.csv", ("word", "group", "source")))
+
+
+@cache
+def given_names() -> frozenset[str]:
+    """First names of both genders that the swap knows."""
+    rows = read_table("swap_names.csv", ("male", "female"))
+    return frozenset(row[column] for row in rows for column in ("male", "female"))
+
+
+@cache
+def name_kinds() -> dict[str, frozenset[str]]:
+    """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name."""
+    return word_classes("swap_name_words.csv", "name", "kind")

@@ -1,0 +1,76 @@
+"""Which language a corpus is in: English, Japanese, Chinese, or one that cannot be swapped.
+
+Scripts tell Japanese (kana) and Chinese (Han without kana) apart. A text in Latin letters is English unless words
+such as *der*, *que* or *het* outnumber English function words. Short texts of other Latin languages without a function
+word cannot be told from English one by one; whole corpora can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from evenli.core.errors import InputError
+from evenli.words.swap.pronouns import context
+from evenli.words.swap.swapper import Lang
+
+LANGUAGES = {"en": "English", "ja": "Japanese", "zh": "Chinese"}
+UNKNOWN = "another language"
+EMPTY = "no letters"
+_MAJORITY = 0.8
+
+_KANA = re.compile(r"[\u3041-\u30fa\uff66-\uff9f]")
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_LATIN = re.compile(r"[A-Za-z]")
+_OTHER = re.compile(r"[\u0370-\u1cff\uac00-\ud7a3]")
+_ENGLISH = context["english"]
+# Function words of German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Vietnamese, Indonesian and
+# Swedish that are no English words.
+_FOREIGN = context["foreign"]
+
+
+def text_language(text: str) -> str:
+    """``en``, ``ja``, ``zh``, ``UNKNOWN`` or ``EMPTY``, of one text."""
+    if _KANA.search(text):
+        return "ja"
+    han, latin, other = (len(pattern.findall(text)) for pattern in (_HAN, _LATIN, _OTHER))
+    if other > latin + han:
+        return UNKNOWN
+    if han > latin / 4:
+        return "zh"
+    if not latin:
+        return EMPTY
+    tokens = re.findall(r"\w+", text.lower())
+    english, foreign = (sum(token in listed for token in tokens) for listed in (_ENGLISH, _FOREIGN))
+    return UNKNOWN if foreign > max(1, english) else "en"
+
+
+def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tuple[Lang, Counter[str]]:
+    """The language of a corpus and how many of its texts are in each; refuses what cannot be swapped.
+
+    With ``auto`` at least 80 % of the texts must be in one known language. A language that is named must be that of
+    at least one text. Texts of other languages get no swapped copy.
+    """
+    if lang != "auto" and lang not in LANGUAGES:
+        raise InputError(f"language '{lang}' cannot be swapped; choose auto, {', '.join(LANGUAGES)}")
+    counts = Counter(map(text_language, texts))
+    total = sum(counts.values()) - counts[EMPTY]
+    if not total:
+        raise InputError(f"{what} holds no text with letters")
+    shares = ", ".join(
+        f"{LANGUAGES.get(key, key)} {100 * n / total:.0f} %" for key, n in counts.most_common() if key != EMPTY
+    )
+    if lang != "auto":
+        if not counts[lang]:
+            raise InputError(
+                f"{what} holds no {LANGUAGES[lang]} text ({shares}); leave the language (--lang) out or name its own"
+            )
+        return lang, counts  # type: ignore[return-value]
+    best = max(counts.keys() - {EMPTY}, key=lambda key: counts[key])
+    if best == UNKNOWN:
+        listed = ", ".join(f"{name} ({key})" for key, name in LANGUAGES.items())
+        raise InputError(f"{what} is in a language that cannot be swapped ({shares}); evenli swaps {listed}")
+    if counts[best] < _MAJORITY * total:
+        raise InputError(f"{what} mixes languages ({shares}); name one (--lang) to swap its texts")
+    return best, counts  # type: ignore[return-value]
