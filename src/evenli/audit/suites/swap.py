@@ -1,7 +1,7 @@
 """Counterfactual consistency: does the answer stay the same when premise and hypothesis are both gender-swapped?
 
 The one test of bias here that needs no template: any NLI data will do. Every pair with a gender word is asked twice, as
-it is and with the genders exchanged in both sentences (``evenli.counterfactual``). The right answer is the same, so a
+it is and with the genders exchanged in both sentences (``evenli.words.swap``). The right answer is the same, so a
 changed one is an error of one of the two. Pairs whose swap would say something else (a bearded man, Queen Victoria, a
 first name that only one sentence has) are left out and counted. How often the swap itself is wrong, by genre, is
 printed by ``tools/swap_quality.py`` and stands in docs/studies/swap.md: a share of flips below that is not bias.

@@ -62,5 +62,5 @@ def as_mteb_model(encoder: Encoder, name: str | None = None) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'evenli.interop' has no attribute '{name}'")
+        raise AttributeError(f"module 'evenli.encoders.interop' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

@@ -21,7 +21,7 @@ _MOVED = find_spec("sentence_transformers.sentence_transformer") is not None
 _PLACE = "sentence_transformers.sentence_transformer.evaluation" if _MOVED else "sentence_transformers.evaluation"
 _Evaluator: Any = need(_PLACE, extra="bench", purpose="the SEAT evaluator").SentenceEvaluator
 
-logger = logging.getLogger("evenli.interop")
+logger = logging.getLogger("evenli.encoders.interop")
 
 
 class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only

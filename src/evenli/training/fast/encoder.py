@@ -3,7 +3,7 @@
 Faster: every step of training. ``embed``, ``encoder_layer`` and ``classify`` are BERT's, without branches and with
 query, key and value in one product: the compiler turns each into a handful of kernels.
 Benchmark: ``benchmarks/train.py --profile`` lists the kernels of a step.
-Plain path: ``PlainForward``; ``tests/test_training.py`` compares logits and gradients for each model type.
+Plain path: ``PlainForward``; ``tests/training/test_training.py`` compares logits and gradients for each model type.
 """
 
 from __future__ import annotations

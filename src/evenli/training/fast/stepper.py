@@ -4,7 +4,7 @@ Faster: fine-tuning of models up to BERT-base, where launching the kernels of a 
 Batches are cut and padded on the device, which would otherwise wait for the host.
 Benchmark: ``benchmarks/train.py`` (a ``transformers`` loop, the same batches; figures: ``docs/reference/training.md``).
 Plain path: ``graph=False``, and every device but CUDA: ``take_step`` is then called directly. It is the code that is
-captured, and ``tests/test_training.py`` compares it with a loop of ``transformers`` and ``torch.optim.AdamW``.
+captured, and ``tests/training/test_training.py`` compares it with a loop of ``transformers`` and ``torch.optim.AdamW``.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _STAGES = {
 def __getattr__(name: str) -> Any:
     """Import a stage on first use: preparing needs no torch, training no polars."""
     if name not in _STAGES:
-        raise AttributeError(f"module 'evenli.meta' has no attribute '{name}'")
-    return getattr(import_module(f"evenli.meta.{_STAGES[name]}"), name)
+        raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
+    return getattr(import_module(f"evenli.training.meta.{_STAGES[name]}"), name)
 
 
 def meta_evaluation(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = Path(__file__).parents[2] / "tools"
 SEED = os.environ.get("EVENLI_FUZZ_SEED", "1")
 
 

@@ -267,7 +267,7 @@ def test_a_run_without_its_hashes_goes_on(tmp_path: Path, lines: Path, hashes: s
 def test_kill_9(tmp_path: Path, lines: Path) -> None:
     code = f"""
 import sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {sys.path!r}
 from evenli.corpus import run as corpus
 from test_corpus import Lengths
 corpus.SHARD_ROWS = {module.SHARD_ROWS}
@@ -357,7 +357,7 @@ def test_folders_that_are_refused(tmp_path: Path, lines: Path) -> None:
     with FileLock(out / ".lock"):
         code = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {sys.path!r}
 from test_corpus import Lengths, score_corpus
 score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
 """
@@ -579,7 +579,7 @@ def test_snli(tmp_path: Path, shared_data: Path) -> None:
 def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
     code = f"""{PEAK_MEMORY}
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {sys.path!r}
 from evenli.corpus import run as corpus
 from test_corpus import Lengths
 corpus.SHARD_ROWS, corpus._CACHED = 5000, 1000

@@ -489,7 +489,7 @@ def test_a_broken_policy_is_one_line(change: str, problem: str, runs: Path, tmp_
 
 
 def test_no_example_bounds_nli_coal_without_a_reason() -> None:
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")]
     bounded = [page.name for page in pages if re.search(r"coal(\.\w+)? > 0\.", page.read_text(encoding="utf-8"))]
     assert bounded == []
@@ -521,7 +521,7 @@ def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
 
 def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     """The script of action.yml, as a runner calls it; inputs come through the environment and are never code."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     action = yaml.safe_load((root / "action.yml").read_text())
     step = action["runs"]["steps"][-1]
     assert action["runs"]["using"] == "composite" and "${{" not in step["run"]

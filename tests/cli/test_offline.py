@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = Path(__file__).parents[2] / "tools"
 UNSHARE = ["unshare", "-rnm"]
 
 

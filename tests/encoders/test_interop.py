@@ -85,7 +85,7 @@ def test_undefined_is_nan_with_a_reason() -> None:
 
 def test_nothing_heavy_is_loaded_before_it_is_used() -> None:
     code = (
-        "import sys, evenli.encoders, evenli.interop, evenli.encoders.onnx;"
+        "import sys, evenli.encoders, evenli.encoders.interop, evenli.encoders.onnx;"
         "print([m for m in ('torch', 'sentence_transformers', 'mteb', 'datasets', 'onnxruntime') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -94,7 +94,7 @@ def test_nothing_heavy_is_loaded_before_it_is_used() -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("st", "mteb"):  # loaded once; load them anew within this test
-        monkeypatch.delitem(sys.modules, f"evenli.interop.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"evenli.encoders.interop.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     monkeypatch.setitem(sys.modules, "mteb", None)
     with pytest.raises(MissingExtraError, match="sentence_transformers"):

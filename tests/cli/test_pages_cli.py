@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_meta_mixture import sweep as perfect_sweep
 from typer.testing import CliRunner
 
 import evenli
@@ -19,7 +20,6 @@ from conftest import skip_without
 from evenli.cli import app
 from evenli.core.errors import InputError, RunError
 from evenli.core.page import LIMIT, Block, render
-from test_meta_mixture import sweep as perfect_sweep
 
 skip_without("altair", "vl_convert")
 FEMALE, MALE = ["she", "woman", "her", "nurse", "girl"], ["he", "man", "his", "engineer", "boy"]

@@ -11,8 +11,8 @@ import pytest
 
 from evenli.words.swap.swapper import Change
 
-TOOLS = Path(__file__).parents[1] / "tools"
-DATA = Path(__file__).parent / "data"
+TOOLS = Path(__file__).parents[2] / "tools"
+DATA = Path(__file__).parents[1] / "data"
 FILES = sorted(DATA.glob("swap_judged_*.jsonl"))
 
 

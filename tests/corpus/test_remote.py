@@ -15,13 +15,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from test_corpus import Lengths, digest
 
 from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.corpus import run as corpus
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.source import Record, RemoteFile, fingerprint, is_remote, read_records, remote_files, source_files
-from test_corpus import Lengths, digest
 
 fsspec = pytest.importorskip("fsspec")
 ROWS = [{"premise": f"a man {n}", "hypothesis": "é word " * (n % 5), "label": "neutral"} for n in range(60)]

@@ -250,7 +250,9 @@ def test_twenty_kills_end_with_the_same_table(tmp_path: Path) -> None:
     with serving("biased", faults=lambda _: time.sleep(0.02)) as one:
         for _ in range(20):
             process = subprocess.Popen(
-                [sys.executable, "-c", code, one.url, tmp_path / "run"], cwd=Path(__file__).parent
+                [sys.executable, "-c", code, one.url, tmp_path / "run"],
+                cwd=Path(__file__).parent,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             )
             before = one.count
             while process.poll() is None and one.count < before + 25:

@@ -759,7 +759,7 @@ for script in sys.argv[2:]:
 
 
 def test_training_and_its_benchmarks_need_no_polars(pair_file) -> None:
-    benchmarks = Path(__file__).parents[1] / "benchmarks"
+    benchmarks = Path(__file__).parents[2] / "benchmarks"
     scripts = [str(benchmarks / name) for name in ("train.py", "encoder.py")]
     command = [sys.executable, "-c", NO_POLARS, str(pair_file([GOOD, OTHER])), *scripts]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)

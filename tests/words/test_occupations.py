@@ -26,7 +26,7 @@ WORDS = [row["word"] for row in ROWS]
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    path = Path(__file__).parents[1] / "tools" / "make_labour_occupations.py"
+    path = Path(__file__).parents[2] / "tools" / "make_labour_occupations.py"
     spec = importlib.util.spec_from_file_location("make_labour_occupations", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -59,7 +59,7 @@ def estimate(sample: Sample, name: str = "coal_pro", stereotype: str | None = No
 
 
 def coverage_tool():
-    folder = Path(__file__).parents[1] / "tools"
+    folder = Path(__file__).parents[2] / "tools"
     # Last, because a package of the same name may be installed.
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from test_causes import says_man_at_random
 
 import evenli
 from evenli.audit.assess import assess, competence
@@ -37,10 +38,9 @@ from evenli.audit.suites.coal.verdict import CAUSES, judge, size_of
 from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import LABELS
-from test_causes import says_man_at_random
 
 FAST = Scoring()
-STORED = json.loads(gzip.decompress((Path(__file__).parent / "data" / "embedded_answers.json.gz").read_bytes()))
+STORED = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "embedded_answers.json.gz").read_bytes()))
 """Answers of the embedded models (e, n or c for each pair, in the order of the sets), so that nothing need run here."""
 
 

@@ -19,7 +19,7 @@ from evenli.core.labels import LABELS
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 
-SPEC = importlib.util.spec_from_file_location("group_mixture", Path(__file__).parents[1] / "tools" / "group_mixture.py")
+SPEC = importlib.util.spec_from_file_location("group_mixture", Path(__file__).parents[2] / "tools" / "group_mixture.py")
 assert SPEC is not None and SPEC.loader is not None
 group_mixture = importlib.util.module_from_spec(SPEC)
 sys.modules["group_mixture"] = group_mixture  # where its dataclass looks its annotations up

@@ -17,7 +17,7 @@ from evenli.core.labels import LABELS
 from evenli.llm.lm_eval_tasks import tasks
 from evenli.llm.questions import parse, questions, score
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def answered(kind: str, asked: list[dict[str, object]]) -> list[tuple[str, tuple[float, ...], float]]:

@@ -25,7 +25,7 @@ from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import InputError, RunError
 from evenli.training.progress import make_trackers
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 cards = typer.Typer()
 cards.command()(card_command)
 CARD = """---

@@ -15,6 +15,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from test_meta_mixture import sweep
+from test_pages import Weights, figures
+from test_pages import test as association
 
 import evenli
 from conftest import ROOT, skip_without
@@ -35,9 +38,6 @@ from evenli.encoders.seat import SeatResult
 from evenli.encoders.senteval import SentEvalResult, TaskResult
 from evenli.training.meta import score_sweep
 from evenli.training.meta.page import meta_page
-from test_meta_mixture import sweep
-from test_pages import Weights, figures
-from test_pages import test as association
 
 skip_without("altair", "vl_convert")
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")
