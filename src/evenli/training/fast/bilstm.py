@@ -11,7 +11,8 @@ The second direction reads every sentence from its end to its beginning, so padd
 reaches no real output. A time step is one batched product and one pointwise kernel, and the gradient of the recurrent
 weights is one product over all time steps.
 Benchmark: ``benchmarks/encoder.py --dtypes bfloat16,tf32,float32``.
-Plain path: ``EncoderTrainer``, for every other device and arithmetic; ``tests/training/test_bilstm.py`` compares the two.
+Plain path: ``EncoderTrainer``, for every other device and arithmetic;
+``tests/training/test_bilstm.py`` compares the two.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Faster: the update. One buffer makes the optimiser one kernel, clipping one redu
 call and a checkpoint three tensors. With bfloat16 arithmetic the model computes with bfloat16 copies of fp32 weights;
 the optimiser, which has the new weights at hand anyway, writes them, instead of a cast in every step.
 Benchmark: ``benchmarks/train.py``, whose plain loop has ``torch.optim.AdamW`` and autocast.
-Plain path: the same functions, not compiled; ``tests/training/test_training.py`` compares them with ``torch.optim.AdamW``.
+Plain path: the same functions, not compiled; ``tests/training/test_training.py`` compares them with
+``torch.optim.AdamW``.
 """
 
 from __future__ import annotations
