@@ -48,7 +48,6 @@ ORDER = [
     "report",
     "training",
     "meta",
-    "reproduction",
     "interop",
     "testing",
     "pytest_plugin",
@@ -99,7 +98,7 @@ def test_help_loads_no_numerics() -> None:
 LONGEST_MATCH = 4
 
 
-@pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(Path(__file__).parent.rglob("*.py")), ids=lambda file: file.stem)
 def test_error_tests_match_a_noun_and_not_the_prose(file: Path) -> None:
     assert prose_in_matches(file.read_text(encoding="utf-8")) == []
 
@@ -143,7 +142,6 @@ OTHERWISE = {
     "resources/axes": "groups are those of an axis",
     "interop/lm_eval_tasks/tasks": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
-    "evaluate/leaderboard": "a leaderboard has fixed suites",
     "cli/audit": "evenli robustness asks suite robust",
 }
 """Modules outside of suites/ in which the name of a suite stands for something else, or must stand."""
@@ -153,7 +151,7 @@ def test_nothing_knows_a_suite_by_name() -> None:
     found: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
         name = file.relative_to(SOURCE).with_suffix("").as_posix()
-        if room_of(file) in {"suites", "registry", "renamed", "reproduction"}:
+        if room_of(file) in {"suites", "registry", "renamed"}:
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and node.value in SUITE_NAMES:
@@ -166,14 +164,11 @@ KNOWS_A_SUITE = {
     "cli/audit": "evenli robustness asks suite robust",
     "cli/axis": "evenli axis makes and checks the file of an axis, which suite groups reads",
     "cli/build": "evenli build has a command for each kind of pairs that evenli generates",
-    "evaluate/leaderboard": "a leaderboard has fixed pairs, so that its rows can be compared",
     "evaluate/robustness": "evenli robustness sets NLI-CoAL beside its other wordings",
     "meta/controlled": "models of known bias are trained on the words of NLI-CoAL",
     "meta/scoring": "a sweep over such models has fixed measures",
     "models/fakes": "fake models read the sentences of our suites, and of no other",
     "registry": "where the built-in suites are listed",
-    "reproduction/coal": "repeats what a paper did",
-    "reproduction/sharma": "repeats what a paper did",
 }
 """Modules outside of suites/ that import a suite, or name its module, and why there is no other way."""
 
@@ -195,7 +190,6 @@ def test_nothing_imports_a_suite() -> None:
 
 
 SUITE_MODULE = re.compile(rf"evenli\.suites\.({'|'.join(sorted(SUITE_NAMES))})(?![a-z_])")
-FIXED_TEMPLATES = {"report/templates/leaderboard.html.j2": "a leaderboard has fixed suites"}
 
 
 def test_no_template_names_a_suite() -> None:
@@ -209,7 +203,7 @@ def test_no_template_names_a_suite() -> None:
         words = {word for code in re.findall(r"{[{%].*?[%}]}", text, re.DOTALL) for word in re.findall(r"\w+", code)}
         if words & (SUITE_NAMES - {"groups"}) or any(title in text for title in titles):
             listed.append(file.relative_to(SOURCE).as_posix())
-    assert listed == list(FIXED_TEMPLATES)
+    assert listed == []
 
 
 UNSAID = {"found", "made", "told", "worth", "standing", "wins", "company"}

@@ -21,7 +21,6 @@ from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.report.terminal import show_results
-from evenli.reproduction.ledger import sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
@@ -33,6 +32,7 @@ from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.verdict import refuse
 from evenli.suites.dev2020 import t50, t50_pair, t70_pair
 from evenli.types import TopLabel
+from studies.ledger.ledger import sample_of_shares
 
 
 def table(rows: list[tuple[str, str, str, str, str]]) -> Predictions:

@@ -14,7 +14,7 @@ import typer
 
 from evenli._interrupt import leave
 from evenli._version import __version__
-from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train
+from evenli.cli import about, audit, axis, build, encoders, mitigate, report, score, train
 from evenli.cli._groups import FullHelp
 from evenli.cli._shared import SeedCommand, warn
 from evenli.cli._stream import drop_output, guard
@@ -27,7 +27,7 @@ class Root(FullHelp):
     sections: ClassVar[Mapping[str, Sequence[str]]] = {
         "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
         "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
-        "Compare and decide": ("compare", "robustness", "gate", "leaderboard", "reproduce"),
+        "Compare and decide": ("compare", "robustness", "gate"),
         "Mitigate": ("mitigate", "score", "direction"),
         "Train": ("train", "export", "meta"),
         "Data and installation": ("build", "axis", "data", "models", "doctor"),
@@ -46,7 +46,7 @@ app = typer.Typer(
 for command in (
     *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.view, report.card, report.table),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
-    *(audit.compare, audit.robustness, report.gate, about.reproduce),
+    *(audit.compare, audit.robustness, report.gate),
     *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),
 ):
     app.command(command.__name__.replace("_", "-"))(command)
@@ -63,7 +63,6 @@ def _group(name: str, text: str, *commands: Callable[..., None], cls: type[FullH
 _build = _group("build", "Build pair sets.", build.coal, build.probe, build.dev2020, build.controlled)
 _build.command("dev", hidden=True)(build.dev2020)
 _group("axis", "Make and check a social axis of your own.", axis.new, axis.check)
-_group("leaderboard", "Keep a leaderboard of models.", leaderboard.submit, leaderboard.page)
 _mitigate = _group(
     "mitigate",
     "Mitigate bias in corpora, word vectors and encoders.",
