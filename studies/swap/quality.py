@@ -1,8 +1,8 @@
 """How often is the gender swap right? The blind sample by genre, with intervals, and a plain word list beside it.
 
-    python -m studies.swap.quality DATA                 # DATA holds the corpora of the sample (see swap_sample.py)
+    python -m studies.swap.quality DATA                 # DATA holds the corpora of the sample (see sample.py)
     python -m studies.swap.quality DATA --judged MORE   # also the judged pairs of three languages (see judged.py)
-    python -m studies.swap.quality DATA --compare langfair nlaugmenter=FILE chat=URL#MODEL    # see swap_compare.py
+    python -m studies.swap.quality DATA --compare langfair nlaugmenter=FILE chat=URL#MODEL    # see compare.py
     python -m studies.swap.quality DATA --errors        # list what was judged wrong; do not tune the rules on it
 
 The sample was labelled before the rules were written: every word that must change and what it may become, every first
