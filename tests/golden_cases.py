@@ -8,6 +8,7 @@ machine, without a random generator, and far from the round numbers that the fak
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -184,6 +185,15 @@ class Bench:
         """Run ``evenli … --json`` and read its answer."""
         return json.loads(self.text(*arguments, "--json", code=code))
 
+    def ledger(self, *arguments: object) -> Any:
+        """Run ``python -m studies.ledger … --json`` in this process and read its answer."""
+        from studies.ledger.__main__ import main
+
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            if code := main([*map(str, arguments), "--json"]):
+                raise RuntimeError(f"python -m studies.ledger: exit code {code}")
+        return json.loads(printed.getvalue())
+
     def audit(self, model: str, lang: str = "en", suite: str = "coal", *more: object) -> tuple[Path, Any]:
         """Run folder and results of an audit; the second call with the same arguments costs nothing."""
         key = hashlib.sha256(repr((model, lang, suite, more)).encode()).hexdigest()[:12]
@@ -356,12 +366,12 @@ def report(bench: Bench) -> Any:
 def reproduce(bench: Bench) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENLI_SHARED_DATA", "no/such/folder")
-        return bench.json("reproduce")
+        return bench.ledger()
 
 
 @case
 def reproduce_with_data(bench: Bench) -> Any:
-    return bench.json("reproduce", "--data", bench.data)
+    return bench.ledger("--data", bench.data)
 
 
 @case

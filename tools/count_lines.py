@@ -30,7 +30,6 @@ FEATURES = {
     "causes, their intervals and mixtures": (
         *("stats/*.py", "suites/coal/*", "meta/mixture.py", "suites/summary.py", "report/summary.py"),
     ),
-    "leaderboard": ("evaluate/leaderboard/*", "report/leaderboard.py", "cli/leaderboard.py"),
     "limits for untrusted files, interrupts": ("parse.py", "binary.py", "_interrupt.py", "_temporary.py", "cli/_*.py"),
     "pages, viewer, policies, cards, trackers, paper tables": ("report/*", "page/*", "pytest_plugin.py"),
     "sentence scores: centres, transformers, balances": ("corpus/*",),

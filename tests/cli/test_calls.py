@@ -31,8 +31,6 @@ from evenli.encoders.figures import write_encoder_report
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.encoders.seat import SeatSettings
-from evenli.evaluate.leaderboard import Board, BoardRow, write_board
-from evenli.report.leaderboard import publish_board
 from evenli.training.meta import Design, DesignOptions, MetaFolder, meta_evaluation
 
 PAIRS = "premise,hypothesis,gold,mine\nA man waits.,A person waits.,0,x\nA dog runs.,A cat sleeps.,2,y\n"
@@ -45,7 +43,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import lzma
 
     file = tmp_path_factory.mktemp("vectors") / "glove.txt"
-    file.write_bytes(lzma.decompress((ROOT / "docs" / "data" / "glove_small.txt.xz").read_bytes()))
+    file.write_bytes(lzma.decompress((ROOT / "docs" / "tutorials" / "glove_small.txt.xz").read_bytes()))
     return file
 
 
@@ -164,16 +162,6 @@ def test_audit_and_table(run_cli: Any, tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "t.csv").is_file()
     with pytest.raises(InputError, match="finished run"):
         robustness_to_folder(str(again.path), settings=AuditSettings(full=True))
-
-
-def test_leaderboard_page(run_cli: Any, tmp_path: Path) -> None:
-    board = tmp_path / "board.json"
-    write_board(Board(rows=[BoardRow(name="one", lang="en", source="ours")]), board)
-    written = publish_board(board)
-    page = written.page.read_bytes()
-    told = said(run_cli, "leaderboard", "page", board)
-    assert told == {"page": str(written.page), "rows": 1, "files": list(map(str, written.files))}
-    assert written.page.read_bytes() == page
 
 
 def test_direction(run_cli: Any, tmp_path: Path, vectors: Path) -> None:

@@ -23,7 +23,7 @@ from fuzzing import more_seeds, mutate  # noqa: F401  (registers its seeds)
 from fuzzing.seeds import copy_seeds
 from fuzzing.target import Target
 
-_GATES = {"gate", "reproduce"}
+_GATES = {"gate"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
 _VARIES = {"timings", "manifest_sha256"}
