@@ -32,7 +32,6 @@ ORDER = [
     "store",
     "registry",
     "record",
-    "renamed",
     "types",
     "pairs",
     "predictions",
@@ -153,7 +152,7 @@ def test_nothing_knows_a_suite_by_name() -> None:
     found: dict[str, set[str]] = {}
     for file in SOURCE.rglob("*.py"):
         name = file.relative_to(SOURCE).with_suffix("").as_posix()
-        if room_of(file) in {"suites", "registry", "renamed", "reproduction"}:
+        if room_of(file) in {"suites", "registry", "reproduction"}:
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and node.value in SUITE_NAMES:
@@ -210,20 +209,6 @@ def test_no_template_names_a_suite() -> None:
         if words & (SUITE_NAMES - {"groups"}) or any(title in text for title in titles):
             listed.append(file.relative_to(SOURCE).as_posix())
     assert listed == list(FIXED_TEMPLATES)
-
-
-UNSAID = {"found", "made", "told", "worth", "standing", "wins", "company"}
-"""Words that say that there is something and not what; see the glossary in CONTRIBUTING.md."""
-
-
-def test_names_say_what_they_hold() -> None:
-    listed = []
-    for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            name = getattr(node, "id", getattr(node, "arg", getattr(node, "name", None)))
-            if isinstance(name, str) and UNSAID & set(name.split("_")):
-                listed.append(f"{file.relative_to(SOURCE)}:{getattr(node, 'lineno', '')}: {name}")
-    assert not listed
 
 
 OTHER_COMMANDS = {"ray start --head", "--evenli-limit"}

@@ -369,23 +369,6 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
         encoder_report(specs, QUICK, data=data / "absent")
 
 
-def test_a_report_of_the_first_version_goes_on(report: EncoderReport, place: Path, tmp_path: Path) -> None:
-    """It had a format and no schema, and fewer keys in its figures."""
-    old = report.to_dict()
-    (tmp_path / "report.json").write_text(json.dumps(old), encoding="utf-8")
-    (tmp_path / "encoders").mkdir()
-    for file in (place / "out" / "encoders").glob("*.json"):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        for value in content["values"].values():
-            for test in value.get("tests", ()):
-                del test["kind"], test["missing_vectors"]
-        (tmp_path / "encoders" / file.name).write_text(json.dumps(content), encoding="utf-8")
-    steps: list[Any] = []
-    specs = [one.spec for one in report.encoders]
-    again = encoder_report(specs, QUICK, out=tmp_path, on_step=lambda *step: steps.append(step))
-    assert steps == [] and again.encoders[1].seat.mean == report.encoders[1].seat.mean
-
-
 def test_names_on_the_chart_do_not_overlap() -> None:
     from evenli.report.encoder import _free_side, _spread_names
 

@@ -22,6 +22,7 @@ from conftest import skip_without
 from evenli.drawing import inline_svg
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
+from evenli.io import hash_files
 from evenli.page import json_block
 from evenli.report import html
 from evenli.report.charts import all_figures, write_charts
@@ -303,10 +304,11 @@ def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path:
     (copy / "run.json").write_text(json.dumps(with_hash({**header, "status": "running"})))
     with pytest.raises(RunError, match="complete"):
         load_run(copy)
-    (copy / "run.json").write_text(json.dumps(with_hash({**header, "schema": 1, "files": {}})))  # without hashes
     results = json.loads((copy / "results.json").read_text())
     del results["coal"]["occupations"]
     (copy / "results.json").write_text(json.dumps(results))
+    files = {**header["files"], "results.json": hash_files([copy / "results.json"])}
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "files": files})))
     with pytest.raises(RunError, match="occupations"):
         load_run(copy)
 

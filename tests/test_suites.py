@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -35,7 +34,7 @@ from evenli.report.terminal import show_results
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
-from evenli.suites.base import Request, data_by_suite, get_suite, load_suite
+from evenli.suites.base import Request, data_by_suite, load_suite
 from evenli.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import write_pairs
 from evenli.suites.probe.build import build_probe, read_probe
@@ -446,17 +445,6 @@ def test_a_run_is_like_itself(runs: Path) -> None:
     [found] = compared.suites["probe"]
     assert found.measures["probe_b"].value == 0 and found.measures["probe_b"].p == 1
     assert compared.conclusion("probe").count("not significant") == 3
-
-
-def test_a_probe_of_an_older_version_is_still_shown(runs: Path) -> None:
-    run = load_run(runs / "even")
-    older = {name: one for name, one in run.probe.measures.items() if name != "probe_lean"}
-    probe = msgspec.structs.replace(run.probe, measures=older, headline="probe_dp")
-    old = dataclasses.replace(run, result=msgspec.structs.replace(run.result, suites={"probe": probe}))
-    text = io.StringIO()
-    show_results(old, Console(file=text, width=140), verbose=True)
-    assert "Entailment probe (" in text.getvalue()
-    assert "differ by dP 0.000" in get_suite("probe").statement(probe)
 
 
 # The chart

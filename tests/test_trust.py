@@ -231,24 +231,17 @@ def test_an_edited_result_does_not_pass_a_gate(finished: Path, tmp_path: Path) -
     assert measure_run(run, FAST).coal.value == pytest.approx(0.2) and verify_run(run).numbers > 40
 
 
-@pytest.mark.parametrize("schema", [1, 2])
-def test_cutting_the_hashes_out_does_not_pass_a_gate(finished: Path, tmp_path: Path, schema: int) -> None:
+def test_cutting_the_hashes_out_does_not_pass_a_gate(finished: Path, tmp_path: Path) -> None:
     run = copy_of(finished, tmp_path / "run")
     results = json.loads((run / "results.json").read_text(encoding="utf-8"))
     results["coal"]["measures"]["coal"]["value"] = 0.0
     (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
     header = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    header = {name: value for name, value in header.items() if name not in {"files", "manifest_sha256"}}
-    header["schema"] = schema
-    (run / "run.json").write_text(json.dumps(with_hash(header) if schema == 2 else header), encoding="utf-8")
-    if schema == 2:
-        with pytest.raises(RunError, match="run.json describes"):
+    del header["files"], header["manifest_sha256"]
+    for changed in (header, with_hash(header), with_hash(header | {"schema": 1})):
+        (run / "run.json").write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(RunError, match=r"run\.json"):
             evenli.gate(run, ["coal.value > 0.1"])
-        return
-    # Runs of schema 1 never had hashes: they open, and their numbers come from the table.
-    assert evenli.gate(run, ["coal.value > 0.1"]).passed is False
-    with pytest.raises(RunError, match="coal"):
-        verify_run(run)
 
 
 def test_a_damaged_shard_is_scored_again(tmp_path: Path) -> None:
@@ -574,6 +567,4 @@ def test_a_file_says_what_it_holds() -> None:
     content = stamp("thing", 2)
     assert is_stamped(content, "thing", schema=2) and not is_stamped(content, "thing", schema=1)
     assert not is_stamped(content, "other", schema=2) and not is_stamped({}, "thing")
-    assert is_stamped({"format": "evenli thing 1"}, "thing", former="evenli thing 1")
-    assert not is_stamped({"format": "evenli thing 2"}, "thing", former="evenli thing 1")
     assert not is_stamped({"schema": "x", "kind": "thing"}, "thing")

@@ -18,7 +18,6 @@ from evenli.record import Number as Number
 from evenli.record import Numbers as Numbers
 from evenli.record import Record as Record
 from evenli.registry import SUITES
-from evenli.renamed import upgraded
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class Verdict(Record, frozen=True):
     Attributes:
         code: The outcome in a word.
         sentence: The outcome for people.
-        causes: Every cause that its interval supports, the largest first; older runs have none.
+        causes: Every cause that its interval supports, the largest first.
     """
 
     code: VerdictCode
@@ -189,8 +188,8 @@ class Competence(Record, frozen=True):
     controls: Numbers
     top_label: TopLabel
     problem: str
-    labels: dict[str, Estimate] = {}
-    kinds: dict[str, Estimate] = {}
+    labels: dict[str, Estimate]
+    kinds: dict[str, Estimate]
 
     @property
     def stated_kinds(self) -> Numbers:
@@ -390,10 +389,9 @@ class AuditResult(Record, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, content: Any) -> AuditResult:
-        """Read results.json of this and of older versions; suites that are not installed are left out."""
+        """Read results.json; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
-        content = upgraded(content)
         fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)

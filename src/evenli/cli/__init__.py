@@ -16,7 +16,7 @@ from evenli._interrupt import leave
 from evenli._version import __version__
 from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train
 from evenli.cli._groups import FullHelp
-from evenli.cli._shared import SeedCommand, warn
+from evenli.cli._shared import warn
 from evenli.cli._stream import drop_output, guard
 from evenli.errors import EvenliError
 
@@ -60,19 +60,17 @@ def _group(name: str, text: str, *commands: Callable[..., None], cls: type[FullH
     return group
 
 
-_build = _group("build", "Build pair sets.", build.coal, build.probe, build.dev2020, build.controlled)
-_build.command("dev", hidden=True)(build.dev2020)
+_group("build", "Build pair sets.", build.coal, build.probe, build.dev2020, build.controlled)
 _group("axis", "Make and check a social axis of your own.", axis.new, axis.check)
 _group("leaderboard", "Keep a leaderboard of models.", leaderboard.submit, leaderboard.page)
-_mitigate = _group(
+_group(
     "mitigate",
     "Mitigate bias in corpora, word vectors and encoders.",
     *(mitigate.swap, mitigate.subtract, mitigate.augment, mitigate.hard_debias),
     cls=mitigate.MitigateGroup,
 )
-_mitigate.command("hard", hidden=True)(mitigate.hard_debias)
 _train = _group("train", "Train models.")  # where a command has another name than its function
-_train.command("nli", cls=SeedCommand)(train.train_nli)
+_train.command("nli")(train.train_nli)
 _train.command("encoder")(train.train_encoder)
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from evenli.errors import InputError
 from evenli.format import drawn_on, printable
@@ -79,19 +76,6 @@ def output(text: str) -> Any:
     return option(text, "--out", "-o")
 
 
-class SeedCommand(TyperCommand):
-    """A command whose seed option may be repeated; ``--seed 0 1 2``, which older versions took, is explained."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse several numbers after one option in one line."""
-        for at, word in enumerate(args):
-            numbers = list(itertools.takewhile(str.isdigit, args[at + 1 :])) if word in {"--seed", "--seeds"} else []
-            if len(numbers) > 1:
-                spelled = " ".join(f"--seed {number}" for number in numbers)
-                raise InputError(f"{word} takes one number; repeat the option: {spelled}")
-        return super().parse_args(ctx, args)
-
-
 _DEVICES = ("cpu", "cuda", "mps")
 
 
@@ -99,11 +83,6 @@ def _known_device(device: str | None) -> str | None:
     if device is not None and device.partition(":")[0] not in _DEVICES:
         raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
     return device
-
-
-def _ignore_resampling(given: list[str] | None) -> None:
-    if given:
-        warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
 
 
 def _page_file(path: Path | None) -> Path | None:
@@ -168,13 +147,6 @@ Device = Annotated[
 Online = Annotated[
     bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
 ]
-Resampling = Annotated[
-    list[str] | None,
-    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_ignore_resampling),
-]
-OldResampling = Annotated[
-    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_ignore_resampling)
-]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
 ]
@@ -233,16 +205,6 @@ def warn(message: str) -> None:
     print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def deprecations() -> Iterator[None]:
-    """Show deprecated names as remarks; Python hides their warnings by default."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DeprecationWarning)
-        yield
-    for entry in caught:
-        warn(str(entry.message))
-
-
 def console() -> Console:
     """The terminal; wide enough for tables where the output is a file or a pipe."""
     from rich.console import Console
@@ -262,13 +224,6 @@ def answer(as_json: bool, content: Any, *lines: str) -> None:
         return
     for line in lines:
         say(line)
-
-
-def renamed(value: Any, old: str, new: str) -> Any:
-    """A value under an old spelling, with a remark if it was used."""
-    if value is not None:
-        warn(f"{old} is deprecated and will be removed in the next release; write {new}")
-    return value
 
 
 _PAUSE = 10.0

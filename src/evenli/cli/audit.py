@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import ModelFlags, grouped
 from evenli.cli._shared import SEEDS, argument, option, output, suites
 from evenli.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ def audit(
     out: shared.RunFolder = None,
     flags: ModelFlags = _MODEL,
     published: shared.Published = False,
-    _: shared.OldResampling = None,
     overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,
@@ -97,11 +93,10 @@ def audit(
 
 
 def _suites(names: str) -> tuple[str, ...]:
-    """Suites with commas between them; an old name is remarked on here, before the work."""
+    """Suites with commas between them; an unknown one is refused before the work."""
     from evenli.suites.base import check_suites
 
-    with shared.deprecations():
-        return check_suites([name.strip() for name in names.split(",")])
+    return check_suites([name.strip() for name in names.split(",")])
 
 
 @grouped
@@ -163,7 +158,6 @@ def predict(
     flags: ModelFlags = _MODEL,
     overwrite: shared.ReplaceRun = False,
     as_json: shared.Json = False,
-    old_model: Annotated[str | None, option("Old spelling.", "--model", "-m", hidden=True)] = None,
 ) -> None:
     """Score any pair file with a model.
 
@@ -171,7 +165,9 @@ def predict(
     """
     from evenli.evaluate.summary import FileSettings, predict_file
 
-    model, file = _predicted(model, data, old_model)
+    if data is None:
+        asked = "" if model is None else f" should {model} be asked"
+        raise InputError(f"--data: which pairs{asked}? A .jsonl, .csv, .tsv or .parquet file")
     with shared.progress_bar(as_json) as progress:
         settings = FileSettings(
             gold_labels=shared.split_names(gold_labels),
@@ -180,28 +176,15 @@ def predict(
             on_progress=progress,
             on_warning=shared.warn,
         )
-        scored = predict_file(model, file, lang, out=out, settings=settings)
+        scored = predict_file(model, data, lang, out=out, settings=settings)
     content = {"folder": str(out), **scored.summary.to_dict(), "notes": list(scored.notes)}
     notes = [f"note: {note}" for note in scored.notes]
     shared.answer(as_json, content, *notes, *scored.summary.lines(), f"{out}/predictions.parquet")
 
 
-def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:
-    """Model and pair file; the file stood first and the model behind -m before version 0.3."""
-    if old_model is not None and model is not None and data is not None:
-        raise InputError(f"two models are given, {model} and {old_model}; leave -m out")
-    if data is None:
-        if model is None or (old_model is None and not Path(model).is_file()):
-            asked = "" if model is None else f" should {model} be asked"
-            raise InputError(f"--data: which pairs{asked}? A .jsonl, .csv, .tsv or .parquet file")
-        data, model = Path(shared.renamed(model, f"predict {model}", f"predict MODEL --data {model}")), None
-    return model or shared.renamed(old_model, f"-m {old_model}", f"predict {old_model} --data FILE"), data
-
-
 def measure(
     run: shared.Run,
     published: shared.Published = False,
-    _: shared.Resampling = None,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
     as_json: shared.Json = False,
@@ -226,7 +209,7 @@ def verify(run: shared.Run, as_json: shared.Json = False) -> None:
     from evenli.evaluate.audit import verify_run
 
     checked = verify_run(run)
-    files = ", ".join(checked.files) or "no hashes: made by an older version"
+    files = ", ".join(checked.files)
     shared.answer(as_json, checked.to_dict(), f"verified {run}: {files}; {checked.numbers} numbers scored again")
 
 
@@ -238,7 +221,6 @@ def compare(
     out: Annotated[
         Path | None, output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.")
     ] = None,
-    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first.

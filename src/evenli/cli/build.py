@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from evenli.cli import _shared as shared
 from evenli.cli._shared import SEEDS, choice, option, output, several
 
@@ -104,7 +102,6 @@ def _print_probe(written: ProbeFile) -> None:
 
 
 def dev2020(
-    ctx: typer.Context,
     out: Annotated[Path, output("File to write: .csv or .jsonl.")],
     words: Annotated[str, several("Subjects of the hypotheses, or all six: all.", WORDS, of="WORD")] = "all",
     determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
@@ -114,8 +111,6 @@ def dev2020(
     from evenli.evaluate.predict import Progress
     from evenli.suites.dev2020 import write_dev_file
 
-    if ctx.info_name == "dev":
-        shared.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
     chosen = None if words == "all" else shared.split_names(words)
     with shared.progress_bar(as_json) as bar:
 

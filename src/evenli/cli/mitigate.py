@@ -296,7 +296,6 @@ def _apply(
 
 
 def hard_debias(
-    ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[Path, output("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).")],
     pairs: Annotated[str, choice("Pairs of the direction, or a file.", ("ten", "long"), closed=False)] = "ten",
@@ -311,8 +310,6 @@ def hard_debias(
     """
     from evenli.mitigate.encoder import HardDebiasSettings, hard_debias_file
 
-    if ctx.info_name == "hard":
-        shared.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
     with shared.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
     if as_json:

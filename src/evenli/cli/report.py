@@ -63,7 +63,6 @@ def gate(
         ),
     ] = None,
     junit: Annotated[Path | None, option("Write JUnit XML here.")] = None,
-    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Pass or fail a run, for continuous integration.
@@ -72,8 +71,7 @@ def gate(
     """
     from evenli.report.gate import gate as decide
 
-    with shared.deprecations():
-        result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
+    result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
     if as_json:
         shared.print_json(result.to_dict())
     else:

@@ -24,7 +24,6 @@ from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import EvenliError, InputError
 from evenli.io import read_rows, read_text
 from evenli.record import Record
-from evenli.renamed import FormerDict
 from evenli.resources.words import GenderWords
 from evenli.store import scratch
 
@@ -333,12 +332,12 @@ def is_corpus(source: str) -> bool:
 def balance_of(scored: CorpusScores) -> Balance:
     """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
     counter = BalanceCounter(scored.columns)
-    for frame in scored.gold_frames([*counter.needs, *(["gold"] if scored.has_gold else [])]):
+    for frame in scored.gold_frames(counter.needs):
         counter.add(frame)
     return counter.balance()
 
 
-class CorpusSummary(FormerDict, Record, frozen=True):
+class CorpusSummary(Record, frozen=True):
     """What a scored corpus holds.
 
     Attributes:
@@ -347,7 +346,7 @@ class CorpusSummary(FormerDict, Record, frozen=True):
         balance: Which way its rows lean, and their labels.
         top: The most biased sentences by side, with their scores.
         percentiles: Of the score of a row, the largest of its columns.
-        method: Of the percentiles; earlier versions had another for large corpora.
+        method: Of the percentiles.
     """
 
     digits: ClassVar[int | None] = None

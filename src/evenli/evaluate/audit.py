@@ -20,7 +20,6 @@ from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.record import Record
 from evenli.registry import DEFAULT_SUITE, SUITES
-from evenli.renamed import FormerDict, canonical_suite
 from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
@@ -119,7 +118,7 @@ def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, lo
     check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
     recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
-    # Only what was asked for: a run of older versions has none of these.
+    # Only what was asked for.
     recorded |= {} if settings.limit is None else {"limit": settings.limit}
     recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
     recorded |= {"full": True} if settings.full else {}
@@ -229,7 +228,6 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
                 f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    data = {canonical_suite(name): given for name, given in data.items()}
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(
@@ -282,9 +280,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
             f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
             f"the model with all of them (--suite {wanted})"
         )
-    result, hashed = _read_results(folder, held)
-    # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.
-    return Audit(result if hashed else assess(predictions, result.scoring), predictions, folder)
+    return Audit(_read_results(folder, held), predictions, folder)
 
 
 def measure_run(
@@ -305,8 +301,8 @@ def measure_run(
         check_stored(predictions, folder.predictions_file)
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
-            if folder.verify(folder.results_file.name):
-                result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
+            folder.verify(folder.results_file.name)
+            result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
         _store(folder, result, on_warning)
     return Audit(result, predictions, folder.path)
 
@@ -323,7 +319,7 @@ def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], N
         on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
 
 
-class Verified(FormerDict, Record, frozen=True):
+class Verified(Record, frozen=True):
     """A run that agrees with its evidence: files whose hashes were right, and how many numbers were scored again."""
 
     run: str
@@ -335,8 +331,9 @@ def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
     run = load_run(path)
     check_stored(run.predictions, run.path / "predictions.parquet")
-    files = RunFolder(run.path).verify("predictions.parquet", "results.json")
-    stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
+    files = ["predictions.parquet", "results.json"]
+    RunFolder(run.path).verify(*files)
+    stored = _read_results(run.path, list(run.result.suites)).to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
     # Measures of the user's own are left out: their functions are not at hand here.
@@ -351,7 +348,7 @@ def verify_run(path: str | Path) -> Verified:
                         f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
                         f"{measure[key]}; score it again with 'evenli measure {run.path}'"
                     )
-    return Verified(str(run.path), list(files), numbers)
+    return Verified(str(run.path), files, numbers)
 
 
 def _predictions(folder: Path) -> Predictions:
@@ -374,18 +371,18 @@ def _check_run(folder: Path) -> None:
         raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
 
 
-def _read_results(folder: Path, suites: Sequence[str]) -> tuple[AuditResult, bool]:
-    """What results.json says, and whether run.json has its hash."""
+def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
+    """What results.json says, if it is the file that run.json describes."""
     file = folder / "results.json"
     advice = f"recreate it with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
-    hashed = RunFolder(folder).verify(file.name)
+    RunFolder(folder).verify(file.name)
     try:
-        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA))
+        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
     except RunError as error:
         raise RunError(f"{file} cannot be read ({error}); {advice}") from error
     missing = [name for name in suites if name not in result.suites]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
-    return result, bool(hashed)
+    return result

@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
 from evenli.predictions import Predictions
-from evenli.renamed import deprecated, with_old_names
 from evenli.types import AuditResult, SuiteResult, Verdict
 
 if TYPE_CHECKING:
@@ -54,12 +53,6 @@ class Audit:
     def path(self) -> Path:
         """The run folder, or where it would be."""
         return self.folder or Path("-")
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """Plain values, also under the names of version 0.1; use attributes or ``to_dict`` instead."""
-        deprecated("audit.results", "audit.coal.value or audit.to_dict()")
-        return with_old_names(self.to_dict())
 
     def __getattr__(self, name: str) -> SuiteResult:
         """A suite of the audit by name."""

@@ -28,7 +28,6 @@ from evenli.meta.folder import MetaFolder, level_name
 from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
 from evenli.pairs import PairSet
 from evenli.record import Record
-from evenli.renamed import FormerDict
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.store import RunDir, replacing
@@ -201,7 +200,7 @@ class TemplateChain(Record, frozen=True):
     sha256: str
 
 
-class ControlledCard(FormerDict, Record, frozen=True):
+class ControlledCard(Record, frozen=True):
     """card.json of a bias-controlled set: whoever trains on the files can check which words carry the bias.
 
     Width and rows are by split, labels are those of rate 1, and ``biased_words`` counts by rate and group.

@@ -11,7 +11,6 @@ from evenli.errors import InputError
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.mitigate.methods import Method
 from evenli.registry import MITIGATIONS
-from evenli.renamed import deprecated
 
 
 def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: bool = False, **options: Any) -> Any:
@@ -28,9 +27,6 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
     Returns:
         What the method reports of its work; for an encoder also what is left of gender, before and after.
     """
-    if method == "hard":
-        deprecated("the mitigation hard", "hard-debias")
-        method = "hard-debias"
     if method == "combined":
         method, options = "augment", {**options, "replace": True}
     chosen: Method = MITIGATIONS.get(method)

@@ -21,7 +21,6 @@ from evenli.counterfactual.swapper import Conflicts, Mode, Swapped, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS
 from evenli.record import Record
-from evenli.renamed import FormerDict
 from evenli.resources import read_table
 
 Select = Literal["all", "occupation"]
@@ -32,7 +31,7 @@ _SHARMA_GENDER = "she he her his girl boy man men woman women male female guys l
 _SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (word, f"{word}s"))
 
 
-class SwapCounts(FormerDict, Record, frozen=True, kw_only=True):
+class SwapCounts(Record, frozen=True, kw_only=True):
     """How many rows every step leaves.
 
     Attributes:

@@ -42,7 +42,7 @@ from evenli.mitigate.review import Review, added_page, driving_words, explainer,
 from evenli.mitigate.shuffle import Shuffle
 from evenli.mitigate.sorter import BUCKET, Sorter
 from evenli.parse import csv_line, parse_json_object
-from evenli.store import RunDir, replacing
+from evenli.store import RunDir, is_stamped, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
@@ -65,8 +65,8 @@ class _CorpusDir(RunDir):
         super().__init__(path, kind=KIND, manifest="card.json", owned=names)
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
-        """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
-        return stored.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+        """Whether the card is one of a fairer corpus."""
+        return is_stamped(stored, KIND)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write; everything in a directory without our card."""
@@ -215,7 +215,7 @@ def _balance(plan: Plan) -> Balances:
     """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
     scored = plan.corpus.scored
     before, after, gone = (BalanceCounter(scored.columns) for _ in range(3))
-    for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
+    for shard in plan.corpus.shards(before.needs):
         masks = plan.masks(shard)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
         counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))

@@ -24,7 +24,6 @@ from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.parse import csv_reader, unescape_cell
 from evenli.record import Record
-from evenli.renamed import FormerDict
 from evenli.resources import load_axis, read_lines, read_table
 from evenli.suites.files import read_pairs
 from evenli.suites.probe import words
@@ -77,7 +76,7 @@ class ProbeSettings:
         return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
 
 
-class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
+class ProbeReport(Record, frozen=True, kw_only=True):
     """The settings of a probe set, and what became of the sentences of a corpus.
 
     Attributes:
