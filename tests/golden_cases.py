@@ -500,7 +500,7 @@ def hard_debias(bench: Bench) -> Any:
     found = {}
     for name, options in (("debiased", ()), ("control", ("--control",))):
         file = bench.folder / f"{name}.npz"
-        found[name] = bench.json("mitigate", "hard", bench.vectors, "-o", file, *options)
+        found[name] = bench.json("mitigate", "hard-debias", bench.vectors, "-o", file, *options)
         with np.load(file) as stored:
             matrix = next(stored[key] for key in stored.files if stored[key].ndim == 2)
         found[name]["rows"] = matrix[::40].astype(float).tolist()

@@ -324,7 +324,7 @@ def test_what_a_killed_run_left_without_a_header_is_cleared(tmp_path: Path, line
     out = tmp_path / "out"
     score_corpus(lines, out, Other())
     (out / "scores.json").unlink()
-    (out / ".scores.json.tmp").write_text("{")
+    (out / ".scores.partial.json").write_text("{")
     scorer = Lengths()
     score_corpus(lines, out, scorer)
     # The old shards have the right rows, but nothing says who scored them.

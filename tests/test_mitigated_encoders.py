@@ -30,6 +30,7 @@ from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, w
 from evenli.mitigate.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.resources import read_table
 from evenli.resources.words import name_kinds, split_words
+from evenli.store import with_hash
 
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("two_draws")
@@ -84,7 +85,7 @@ def changed(folder: Path, to: Path, **base: str) -> Path:
     made = copy_of(folder, to)
     about = json.loads((made / "mitigated.json").read_text(encoding="utf-8"))
     about["base"] |= base
-    (made / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    (made / "mitigated.json").write_text(json.dumps(with_hash(about)), encoding="utf-8")
     return made
 
 

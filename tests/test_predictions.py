@@ -413,7 +413,7 @@ WHOLE = {"run.json", "predictions.parquet"}
 def test_a_report_goes_with_its_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     predict(Counting(), [small()], RunFolder(run))
-    for name in ("report.html", ".report.html.tmp", "probe.svg", "probe.png", "results.json", "notes.txt"):
+    for name in ("report.html", ".report.partial.html", "probe.svg", "probe.png", "results.json", "notes.txt"):
         (run / name).write_text("of the old run")
     predict(Counting(), [small(50)], RunFolder(run), settings=PredictSettings(overwrite=True))
     assert names(run) == WHOLE | {"notes.txt"}

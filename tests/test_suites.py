@@ -643,7 +643,7 @@ BAD = {
     "unknown suite": (["audit", "fake:even", "--suite", "coal,magic"], "'magic'"),
     "no suite": (["audit", "fake:even", "--suite", ""], "''"),
     "whose data": (["audit", "fake:even", "--suite", "coal,probe", "--data", "x.tsv"], "write coal=x.tsv"),
-    "unasked data": (["audit", "fake:even", "--suite", "coal", "--data", "dev=x"], "suite dev"),
+    "unasked data": (["audit", "fake:even", "--suite", "coal", "--data", "dev2020=x"], "suite dev2020"),
     "data twice": (["audit", "fake:even", "--data", "a", "--data", "b"], "a and b"),
     "other language": (["audit", "fake:even", "--suite", "dev2020", "--lang", "ja"], "English"),
     "Dev in Chinese": (["audit", "fake:even", "--suite", "coal,dev2020", "--lang", "zh"], "English"),

@@ -123,7 +123,7 @@ def test_a_stored_spec_imports_no_code(tmp_path: Path, monkeypatch: pytest.Monke
     mitigate_encoder("py:hashed_words:encode", out, MitigationSettings("leace"))
     about = json.loads((out / "mitigated.json").read_text(encoding="utf-8"))
     about["base"]["spec"] = "py:evil_words:encode"
-    (out / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    (out / "mitigated.json").write_text(json.dumps(with_hash(about)), encoding="utf-8")
     with pytest.raises(ModelError, match="evil_words"):
         load_encoder(str(out))
     assert not (tmp_path / "ran").exists() and "evil_words" not in sys.modules
@@ -138,7 +138,7 @@ def test_an_encoder_that_is_its_own_base_is_refused(tmp_path: Path, monkeypatch:
     mitigate_encoder("py:hashed_words:encode", out, MitigationSettings("leace"))
     about = json.loads((out / "mitigated.json").read_text(encoding="utf-8"))
     about["base"]["spec"] = f"mitigated:{out}"
-    (out / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    (out / "mitigated.json").write_text(json.dumps(with_hash(about)), encoding="utf-8")
     with pytest.raises(ModelError, match="its own base"):
         load_encoder(str(out))
 
@@ -517,7 +517,7 @@ def test_a_signal_is_one_line_and_130(tmp_path: Path, run_cli) -> None:  # type:
     for name in ("SIGINT", "SIGTERM"):
         code = f"import os, signal\ndef f(sample):\n    os.kill(os.getpid(), signal.{name})\n    return 0.5\n"
         (tmp_path / "signals_itself.py").write_text(code, encoding="utf-8")
-        command = ("audit", "fake:even", "-o", name, "--resamples", "100", "--measure", "signals_itself:f")
+        command = ("audit", "fake:even", "-o", name, "--measure", "signals_itself:f")
         done = run_cli(*command, cwd=tmp_path)
         assert done.returncode == 130 and "Traceback" not in done.stderr, done
         assert "interrupted" in done.stderr.splitlines()[-1]
@@ -539,7 +539,7 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path: Path, run_cli) -> None
         "def f(sample):\n    return 0.5\n",
         encoding="utf-8",
     )
-    done = run_cli("audit", "fake:even", "--resamples", "100", "--measure", "signals_late:f", cwd=tmp_path)
+    done = run_cli("audit", "fake:even", "--measure", "signals_late:f", cwd=tmp_path)
     assert done.returncode == 0 and "Files:" in done.stdout and done.stderr.count("KeyboardInterrupt") == 0, done
 
 
