@@ -15,10 +15,10 @@ from typer.main import get_command
 from conftest import ROOT, make_checkpoint
 from evenli.cli import app
 from evenli.errors import InputError
-from evenli.evaluate.audit import AuditSettings, audit_to_folder
+from evenli.evaluate.audit import AuditSettings, audit
 from evenli.evaluate.encoder_report import ReportSettings, encoder_report
 from evenli.evaluate.leaderboard import Board, BoardRow, write_board
-from evenli.evaluate.robustness import robustness_to_folder
+from evenli.evaluate.robustness import robustness
 from evenli.evaluate.seat import SeatSettings
 from evenli.evaluate.summary import FileSettings, predict_file
 from evenli.meta import Design, DesignOptions, MetaFolder, meta_evaluation
@@ -148,14 +148,15 @@ def test_predict(run_cli: Any, tmp_path: Path) -> None:
 def test_audit_and_table(run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = said(run_cli, "audit", "fake:biased", "--limit", 200, "--seed", 4, cwd=tmp_path)
-    again = audit_to_folder("fake:biased", settings=AuditSettings(limit=200, seed=4))
+    settings = AuditSettings(limit=200, seed=4)
+    again = audit("fake:biased", out=told["folder"], settings=settings)
     assert {"folder": str(again.path), **again.to_dict()} == told
     assert again.path.name.endswith("limit-200-seed-4")
     shown = run_cli("table", str(again.path), "--what", "occupations", cwd=tmp_path)
     assert shown.stdout == markdown(run_table(again.path, "occupations", out="t.csv"))
     assert (tmp_path / "t.csv").is_file()
     with pytest.raises(InputError, match="finished run"):
-        robustness_to_folder(str(again.path), settings=AuditSettings(full=True))
+        robustness(str(again.path), settings=AuditSettings(full=True))
 
 
 def test_leaderboard_page(run_cli: Any, tmp_path: Path) -> None:

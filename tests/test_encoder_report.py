@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from evenli.cli import encoders as command
+from evenli.drawing import save_chart
 from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
 from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
@@ -31,7 +32,7 @@ from evenli.evaluate.seat import (
 )
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
-from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
+from evenli.report.encoder import encoder_chart, print_encoders
 from evenli.types import Estimate
 
 pytest.importorskip("sklearn")
@@ -323,7 +324,7 @@ def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> 
     without, with_scores = (encoder_chart(one).to_json() for one in (report, scored(report)))
     assert "linear probe" in without and "SentEval" not in without
     assert "SentEval, mean of 1 task(s)" in with_scores and "linear probe" not in with_scores
-    svg, png = write_encoder_chart(report, tmp_path)
+    svg, png = save_chart(encoder_chart(report), "encoders", tmp_path)
     assert all(label in svg.read_text(encoding="utf-8") for label in ("leace", "sent-debias", "mean |d|"))
     assert png.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="draw"):

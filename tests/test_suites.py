@@ -21,7 +21,7 @@ import evenli
 from evenli.cli import main
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import default_folder, load_run
+from evenli.evaluate.audit import AuditSettings, default_folder, load_run
 from evenli.evaluate.compare import comparable_suites, compare_runs
 from evenli.models import embedded_models, load_model
 from evenli.models.fakes import FakeModel
@@ -114,14 +114,15 @@ def test_data_goes_to_its_suite() -> None:
 
 
 def test_folders_name_their_suites() -> None:
-    assert default_folder("fake:even", {}, Request(), ["coal"]) == Path("runs/fake-even-en-built-in")
-    release = Request("ja", split="down", tokenised=True)
-    assert default_folder("fake:even", {"coal": "x/ja_v1.1.tar.xz"}, release, ["coal"]).name == (
+    plain = AuditSettings()
+    assert default_folder("fake:even", "en", {}, ["coal"], plain) == Path("runs/fake-even-en-built-in")
+    release = AuditSettings(split="down", tokenised=True)
+    assert default_folder("fake:even", "ja", {"coal": "x/ja_v1.1.tar.xz"}, ["coal"], release).name == (
         "fake-even-ja-ja_v1.1-down-tokenised"
     )
     both = ("coal", "probe")
-    assert default_folder(None, {}, Request(), both).name == "evenli-en-en-coal-probe-built-in"
-    assert default_folder("m", {"probe": "a/S.tsv.xz"}, Request(), both).name == "m-en-coal-probe-S.tsv"
+    assert default_folder(None, "en", {}, both, plain).name == "evenli-en-en-coal-probe-built-in"
+    assert default_folder("m", "en", {"probe": "a/S.tsv.xz"}, both, plain).name == "m-en-coal-probe-S.tsv"
 
 
 def test_dev_files_are_read_back(tmp_path: Path) -> None:

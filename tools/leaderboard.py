@@ -264,13 +264,14 @@ def page(arguments: argparse.Namespace) -> None:
     from boards.answers import read_answers
     from boards.rows import board_rows, published_rows, score_all
     from evenli.evaluate.leaderboard import Board, read_board, write_board
-    from evenli.report.leaderboard import write_leaderboard
+    from evenli.report.leaderboard import leaderboard_page
+    from evenli.report.pages import write_page
 
     file = arguments.folder / "board.json"
     sent = [row for row in read_board(file).rows if row.source == "submitted"] if file.is_file() else []
     rows = [row for one in read_answers(arguments.file) for row in board_rows(one, score_all(one))]
     write_board(Board(rows=[*rows, *sent, *published_rows()]), file)
-    print(write_leaderboard(read_board(file), arguments.folder / "index.html"))
+    print(write_page(leaderboard_page(read_board(file)), arguments.folder / "index.html"))
 
 
 def ledger(arguments: argparse.Namespace) -> None:

@@ -61,15 +61,18 @@ def audit(
 
     Gold pairs come first: a model that does not know them gets no verdict. An interrupted audit continues.
     """
-    from evenli.evaluate.audit import AuditSettings, audit_to_folder
+    from evenli.evaluate.audit import AuditSettings, default_folder
+    from evenli.evaluate.audit import audit as run_audit
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
+    from evenli.suites.base import data_by_suite
 
     if report:
         check_extra("report", "an HTML report")
     if pairs.seed is not None and pairs.limit is None:
         shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
-    chosen = None if suite is None else _suites(suite)
+    chosen = _suites(suite, pairs.axis)
+    files = data_by_suite(chosen, data or [])
     with shared.progress_bar(as_json) as progress:
         settings = AuditSettings(
             **{**asdict(pairs), "seed": pairs.seed or 0},
@@ -80,7 +83,8 @@ def audit(
             on_progress=progress,
             on_warning=shared.warn,
         )
-        result = audit_to_folder(model, lang, data or [], suites=chosen, out=out, settings=settings)
+        folder = out or default_folder(model, lang, files, chosen, settings)
+        result = run_audit(model, lang, files, suites=chosen, out=folder, settings=settings)
     written = list(_WRITTEN)
     if report:
         from evenli.report.html import write_reports
@@ -92,11 +96,12 @@ def audit(
         show_results(result, shared.console(), files=f"{result.path}/ {', '.join(written)}", verbose=verbose)
 
 
-def _suites(names: str) -> tuple[str, ...]:
-    """Suites with commas between them; an unknown one is refused before the work."""
+def _suites(names: str | None, axis: str) -> tuple[str, ...]:
+    """Suites with commas between them, or that of the axis; an unknown one is refused before the work."""
+    from evenli.resources import load_axis
     from evenli.suites.base import check_suites
 
-    return check_suites([name.strip() for name in names.split(",")])
+    return check_suites([load_axis(axis).suite] if names is None else [name.strip() for name in names.split(",")])
 
 
 @grouped
@@ -120,8 +125,9 @@ def robustness(
 
     How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
     """
-    from evenli.evaluate.audit import AuditSettings
-    from evenli.evaluate.robustness import robustness_to_folder
+    from evenli.evaluate.audit import AuditSettings, default_folder
+    from evenli.evaluate.robustness import is_run
+    from evenli.evaluate.robustness import robustness as ask_wordings
     from evenli.report.terminal import show_results
 
     if charts:
@@ -130,7 +136,9 @@ def robustness(
         settings = AuditSettings(
             axis, options=flags.options(), overwrite=overwrite, on_progress=progress, on_warning=shared.warn, full=full
         )
-        result = robustness_to_folder(target, lang, data, out=out, settings=settings)
+        if out is None and not is_run(target):
+            out = default_folder(target, lang, {"robust": data} if data else {}, ("robust",), settings)
+        result = ask_wordings(target, lang, data, out=out, settings=settings)
     written = list(_WRITTEN)
     if charts:
         from evenli.suites.robust.chart import write

@@ -24,7 +24,7 @@ from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.about import GENDER, record
-from evenli.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
+from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.limit import subsample
 from evenli.types import AuditResult
@@ -173,50 +173,21 @@ def resolve_model(
 
 
 def default_folder(
-    spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str], part: str = ""
+    spec: str | None, lang: str, files: Mapping[str, str], suites: Sequence[str], settings: AuditSettings
 ) -> Path:
-    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``.
-
-    ``part`` names what is asked of the data where that is not all of it.
-    """
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
+    axis, words = Path(settings.axis).stem, settings.occupations
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
-    kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
-    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
-    kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
-    axis = request.axis if isinstance(request.axis, str) else request.axis.id
-    kind += [Path(axis).stem if axis != "gender" else ""]
-    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
-    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
-
-
-def audit_to_folder(
-    spec: str | None = None,
-    lang: str = "en",
-    files: Sequence[str] = (),
-    *,
-    suites: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    settings: AuditSettings | None = None,
-) -> Audit:
-    """An audit of files that is kept in a run folder; ``evenli audit``.
-
-    ``files`` are paths, with several suites as ``SUITE=PATH``. The folder has by default a name that the same call
-    finds again. The rest is as for ``audit``.
-    """
-    settings = settings or AuditSettings()
-    chosen = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
-    data = data_by_suite(chosen, files)
+    kind = [settings.split if settings.split != "full" else "", "tokenised" if settings.tokenised else ""]
+    kind += [Path(words).name if words != PUBLISHED else "", "all" if settings.full else ""]
+    kind += [f"dominance{settings.dominance:g}" if settings.dominance is not None else ""]
+    kind += [axis if settings.axis != GENDER else ""]
     part = f"limit-{settings.limit}" if settings.limit else ""
     part += f"-seed-{settings.seed}" if part and settings.seed else ""
-    folder = out or default_folder(spec, data, _request(lang, settings), chosen, part)
-    return audit(spec, lang, data, suites=chosen, out=folder, settings=settings)
-
-
-def _request(lang: str, settings: AuditSettings) -> Request:
-    release, words = (settings.axis, settings.split, settings.tokenised), settings.occupations
-    return Request(lang, None, *release, occupations=words, full=settings.full, dominance=settings.dominance)
+    parts = [spec or f"evenli:{lang}", lang, asked, source, *kind, part]
+    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
 
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
@@ -247,7 +218,8 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     whole = [name for name, kind in kinds.items() if kind.samples]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    request = _request(lang, settings)
+    release = (settings.axis, settings.split, settings.tokenised)
+    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
     lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
     sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
