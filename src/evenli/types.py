@@ -383,7 +383,6 @@ class AuditResult(Record, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the suites stand at the top."""
         plain = super().to_dict()
-        # Beside the other keys, where readers of results.json have found them since the first version.
         suites: dict[str, Any] = plain.pop("suites", {})
         return plain | suites
 

@@ -49,7 +49,7 @@ class OccupationRow(Record, frozen=True):
     entailment: Number
     neutral: Number
     contradiction: Number
-    states_group: bool = False
+    states_group: bool
     """The word itself states a group, so that the right answer is not neutral; it is in none of the causes."""
 
 
