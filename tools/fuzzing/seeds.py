@@ -307,6 +307,7 @@ def mitigated(root: Path) -> None:
 
     from evenli.mitigate.gendered import gendered_set
     from evenli.resources.words import split_words
+    from evenli.store import with_hash
 
     words = material(root, "vectors") / "vectors.txt"
     command("mitigate", "hard-debias", words, "-o", "hard")
@@ -327,9 +328,8 @@ def mitigated(root: Path) -> None:
     # The base is named by its final place, which the folder has once it is complete.
     command("mitigate", "leace", f"vectors:{Path('many.txt').absolute()}", "-o", "leace")
     about = Path("leace/mitigated.json")
-    about.write_text(
-        about.read_text(encoding="utf-8").replace(str(Path("many.txt").absolute()), str(target)), encoding="utf-8"
-    )
+    text = about.read_text(encoding="utf-8").replace(str(Path("many.txt").absolute()), str(target))
+    about.write_text(json.dumps(with_hash(json.loads(text))), encoding="utf-8")
 
 
 @seed
