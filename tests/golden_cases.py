@@ -290,10 +290,10 @@ def _audit_case(model: str, lang: str, suite: str, *more: object) -> Case:
 
 for _kind in FAKES:
     for _lang in ("en", "ja", "zh"):
-        _suites = "coal,probe,dev" if _lang == "en" else "coal"
+        _suites = "coal,probe,dev2020" if _lang == "en" else "coal"
         CASES[f"audit-{_kind.replace(':', '-')}-{_lang}"] = _audit_case(f"fake:{_kind}", _lang, _suites)
-ALL_SUITES = ("py:golden_cases:hashed_en", "en", "coal,probe,dev")
-OTHER = ("py:golden_cases:hashed_other", "en", "coal,probe,dev")
+ALL_SUITES = ("py:golden_cases:hashed_en", "en", "coal,probe,dev2020")
+OTHER = ("py:golden_cases:hashed_other", "en", "coal,probe,dev2020")
 CASES["audit-hashed-en"] = _audit_case(*ALL_SUITES)
 CASES["audit-hashed-other"] = _audit_case(*OTHER)
 CASES["audit-hashed-ja"] = _audit_case("py:golden_cases:hashed_ja", "ja", "coal")
@@ -510,7 +510,7 @@ def hard_debias(bench: Bench) -> Any:
     found = {}
     for name, options in (("debiased", ()), ("control", ("--control",))):
         file = bench.folder / f"{name}.npz"
-        found[name] = bench.json("mitigate", "hard", bench.vectors, "-o", file, *options)
+        found[name] = bench.json("mitigate", "hard-debias", bench.vectors, "-o", file, *options)
         with np.load(file) as stored:
             matrix = next(stored[key] for key in stored.files if stored[key].ndim == 2)
         found[name]["rows"] = matrix[::40].astype(float).tolist()

@@ -261,16 +261,17 @@ def pack(arguments: argparse.Namespace) -> None:
 
 def page(arguments: argparse.Namespace) -> None:
     """Score the stored answers and write board.json, CSV, Parquet and index.html; submitted rows stay."""
+    from evenli.core.page import write_page
     from studies.leaderboard.answers import read_answers
     from studies.leaderboard.board import Board, read_board, write_board
-    from studies.leaderboard.page import write_leaderboard
+    from studies.leaderboard.page import leaderboard_page
     from studies.leaderboard.rows import board_rows, published_rows, score_all
 
     file = arguments.folder / "board.json"
     sent = [row for row in read_board(file).rows if row.source == "submitted"] if file.is_file() else []
     rows = [row for one in read_answers(arguments.file) for row in board_rows(one, score_all(one))]
     write_board(Board(rows=[*rows, *sent, *published_rows()]), file)
-    print(write_leaderboard(read_board(file), arguments.folder / "index.html"))
+    print(write_page(leaderboard_page(read_board(file)), arguments.folder / "index.html"))
 
 
 def ledger(arguments: argparse.Namespace) -> None:

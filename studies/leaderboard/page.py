@@ -66,11 +66,6 @@ def leaderboard_page(board: Board) -> str:
     return f"{page}\n"
 
 
-def write_leaderboard(board: Board, path: str | Path) -> Path:
-    """Write the page, atomically."""
-    return write_page(leaderboard_page(board), path)
-
-
 class PublishedBoard(NamedTuple):
     """The page of a board, how many rows it has, and the files beside the board: JSON, CSV and Parquet."""
 
@@ -85,7 +80,7 @@ def publish_board(board: str | Path, out: str | Path | None = None) -> Published
     ``out`` is the HTML file, by default ``index.html`` beside the board.
     """
     read = read_board(board)
-    page = write_leaderboard(read, out or Path(board).parent / "index.html")
+    page = write_page(leaderboard_page(read), out or Path(board).parent / "index.html")
     return PublishedBoard(page, len(read.rows), write_board(read, board))
 
 

@@ -335,6 +335,4 @@ def test_what_an_audit_shows() -> None:
     assert coal["value"].to_list() == pytest.approx([0.2])
     with pytest.raises(AttributeError, match="nothing"):
         _ = audit.nothing
-    with pytest.warns(DeprecationWarning, match="to_dict"):
-        assert audit.results["coal"]["measures"]["coal"]["value"] == pytest.approx(0.2)
     assert evenli.audit(never_neutral, scoring=FAST).verdict.code == "none"

@@ -129,7 +129,7 @@ def test_numbers_that_were_stored_in_full_stay_full(tmp_path: Path) -> None:
     card = CorpusCard({}, "x", ["text"], Threshold(90, third), counts, scores, {}, balance, [], "shown", {})
     assert valid(card)["threshold"]["value"] == third and CorpusCard.from_dict(card.to_dict()) == card
     ranked = Ranked("coal", third, None, third, None, "")
-    assert valid(ranked)["worth"] == third and Ranked.from_dict(ranked.to_dict()).pearson is None
+    assert valid(ranked)["net_sensitivity"] == third and Ranked.from_dict(ranked.to_dict()).pearson is None
     sweep = SweepResult(
         "en", "x", [1], {"bias": [0.0, third], "mix": [[0.0, third]]}, {"lowest": math.nan}, [], [ranked], []
     )

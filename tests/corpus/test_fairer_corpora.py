@@ -379,16 +379,6 @@ def test_folders_with_the_card_of_something_else_are_kept(tmp_path: Path, five: 
         assert (folder / "card.json").read_text(encoding="utf-8") == card
 
 
-def test_a_corpus_of_an_earlier_version_may_be_replaced(tmp_path: Path, five: Path) -> None:
-    card = subtract(five, tmp_path / "out", CorpusSettings(50, split=None)).card.to_dict()
-    del card["schema"], card["kind"]
-    (tmp_path / "out/card.json").write_text(json.dumps(card), encoding="utf-8")
-    with pytest.raises(RunError, match="overwrite"):
-        subtract(five, tmp_path / "out", CorpusSettings(75, split=None))
-    subtract(five, tmp_path / "out", CorpusSettings(75, split=None), overwrite=True)
-    assert len(read(tmp_path / "out/corpus.jsonl")) == 4
-
-
 def test_the_old_corpus_stays_until_the_new_one_is_there(
     tmp_path: Path, five: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,7 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
     room = room_of(file)
     if room in ASSEMBLY:
         return
-    allowed = FOUNDATION.get(room, {*FOUNDATION, *PRODUCTS.get(room, ())}) | {room, "_version", "renamed"}
+    allowed = FOUNDATION.get(room, {*FOUNDATION, *PRODUCTS.get(room, ())}) | {room, "_version"}
     assert imported(file) <= allowed, f"{room} may import {sorted(allowed)}"
 
 

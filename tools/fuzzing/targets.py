@@ -430,7 +430,7 @@ _KEEP = {
 
 @functools.cache
 def commands() -> dict[str, Any]:
-    """Every command of the command line by name, as the command line itself lists them; hidden ones are old names."""
+    """Every command of the command line by name, as the command line itself lists them."""
     import click
     from typer.main import get_command
 
@@ -443,7 +443,7 @@ def commands() -> dict[str, Any]:
             context = click.Context(command)
             for name in command.list_commands(context):
                 walk(command.get_command(context, name), (*path, name))
-        elif not command.hidden:
+        else:
             commands[" ".join(path)] = command
 
     walk(get_command(app), ())

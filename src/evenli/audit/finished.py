@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import AuditResult, SuiteResult, Verdict
-from evenli.renamed import deprecated, with_old_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,12 +53,6 @@ class Audit:
     def path(self) -> Path:
         """The run folder, or where it would be."""
         return self.folder or Path("-")
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """Plain values, also under the names of version 0.1; use attributes or ``to_dict`` instead."""
-        deprecated("audit.results", "audit.coal.value or audit.to_dict()")
-        return with_old_names(self.to_dict())
 
     def __getattr__(self, name: str) -> SuiteResult:
         """A suite of the audit by name."""

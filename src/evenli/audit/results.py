@@ -15,7 +15,6 @@ from evenli.core.errors import RunError
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.record import Number, Numbers, Record
 from evenli.core.registry import SUITES
-from evenli.renamed import upgraded
 
 VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 
@@ -48,7 +47,7 @@ class Verdict(Record, frozen=True):
     Attributes:
         code: The outcome in a word.
         sentence: The outcome for people.
-        causes: Every cause that its interval supports, the largest first; older runs have none.
+        causes: Every cause that its interval supports, the largest first.
     """
 
     code: VerdictCode
@@ -87,8 +86,8 @@ class Competence(Record, frozen=True):
     controls: Numbers
     top_label: TopLabel
     problem: str
-    labels: dict[str, Estimate] = {}
-    kinds: dict[str, Estimate] = {}
+    labels: dict[str, Estimate]
+    kinds: dict[str, Estimate]
 
     @property
     def stated_kinds(self) -> Numbers:
@@ -282,16 +281,14 @@ class AuditResult(Record, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the suites stand at the top."""
         plain = super().to_dict()
-        # Beside the other keys, where readers of results.json have found them since the first version.
         suites: dict[str, Any] = plain.pop("suites", {})
         return plain | suites
 
     @classmethod
     def from_dict(cls, content: Any) -> AuditResult:
-        """Read results.json of this and of older versions; suites that are not installed are left out."""
+        """Read results.json; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
-        content = upgraded(content)
         fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)

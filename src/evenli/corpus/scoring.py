@@ -25,7 +25,6 @@ from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.renamed import FormerDict
 from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
@@ -333,12 +332,12 @@ def is_corpus(source: str) -> bool:
 def balance_of(scored: CorpusScores) -> Balance:
     """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
     counter = BalanceCounter(scored.columns)
-    for frame in scored.gold_frames([*counter.needs, *(["gold"] if scored.has_gold else [])]):
+    for frame in scored.gold_frames(counter.needs):
         counter.add(frame)
     return counter.balance()
 
 
-class CorpusSummary(FormerDict, Record, frozen=True):
+class CorpusSummary(Record, frozen=True):
     """What a scored corpus holds.
 
     Attributes:
@@ -347,7 +346,7 @@ class CorpusSummary(FormerDict, Record, frozen=True):
         balance: Which way its rows lean, and their labels.
         top: The most biased sentences by side, with their scores.
         percentiles: Of the score of a row, the largest of its columns.
-        method: Of the percentiles; earlier versions had another for large corpora.
+        method: Of the percentiles.
     """
 
     digits: ClassVar[int | None] = None

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.record import Record
-from evenli.renamed import FormerDict
 from evenli.words import read_table
 from evenli.words.swap.conflicts import LANGUAGE
 from evenli.words.swap.language import EMPTY, corpus_language, text_language
@@ -32,7 +31,7 @@ _SHARMA_GENDER = "she he her his girl boy man men woman women male female guys l
 _SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (word, f"{word}s"))
 
 
-class SwapCounts(FormerDict, Record, frozen=True, kw_only=True):
+class SwapCounts(Record, frozen=True, kw_only=True):
     """How many rows every step leaves.
 
     Attributes:

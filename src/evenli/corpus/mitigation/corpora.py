@@ -32,7 +32,7 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
 from evenli.core.parse import csv_line, parse_json_object
-from evenli.core.store import RunDir, replacing
+from evenli.core.store import RunDir, is_stamped, replacing
 from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
@@ -65,8 +65,8 @@ class _CorpusDir(RunDir):
         super().__init__(path, kind=KIND, manifest="card.json", owned=names)
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
-        """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
-        return stored.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+        """Whether the card is one of a fairer corpus."""
+        return is_stamped(stored, KIND)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write; everything in a directory without our card."""
@@ -215,7 +215,7 @@ def _balance(plan: Plan) -> Balances:
     """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
     scored = plan.corpus.scored
     before, after, gone = (BalanceCounter(scored.columns) for _ in range(3))
-    for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
+    for shard in plan.corpus.shards(before.needs):
         masks = plan.masks(shard)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
         counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))

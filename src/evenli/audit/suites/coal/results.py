@@ -51,7 +51,7 @@ class OccupationRow(Record, frozen=True):
     entailment: Number
     neutral: Number
     contradiction: Number
-    states_group: bool = False
+    states_group: bool
     """The word itself states a group, so that the right answer is not neutral; it is in none of the causes."""
 
 
@@ -130,9 +130,9 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     minimum_detectable_difference: Number
     occupations: list[OccupationRow]
     published: list[PublishedRow]
-    readings: list[ReadingRow] = msgspec.field(default_factory=list)
-    shares: list[ShareRow] = msgspec.field(default_factory=list)
-    notes: list[str] = msgspec.field(default_factory=list)
+    readings: list[ReadingRow]
+    shares: list[ShareRow]
+    notes: list[str]
 
     def __post_init__(self) -> None:
         """A model that is not competent does not stand among published ones."""
@@ -257,7 +257,7 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
 
 
 def _readings(result: CoalResult) -> list[Section]:
-    """A table of how jobs are read, a row per class; none for a run of an older version."""
+    """A table of how jobs are read, a row per class; none where there are not two groups."""
     if not result.readings:
         return []
     kinds = sorted({(row.reading, row.noun) for row in result.readings}, key=lambda kind: (not kind[1], kind))
@@ -279,11 +279,8 @@ def _labels(result: CoalResult) -> Section:
     intervals = {(row.set, row.group, row.label): row for row in result.shares}
 
     def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN_LABELS}
-        # Runs of older versions have no intervals.
-        return [
-            number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in by_label.items()
-        ]
+        by_label = {label: intervals[subset, group, label] for label in SHOWN_LABELS}
+        return [f"{number(shares[at])} {interval(row.low, row.high, 2)}" for at, row in by_label.items()]
 
     rows = []
     for subset, of in result.proportions.items():
