@@ -149,11 +149,6 @@ class CorpusScores:
         return tuple(self.header["columns"])
 
     @property
-    def has_gold(self) -> bool:
-        """Whether the shards have a column of gold labels; those of evenli 0.1 have not."""
-        return "gold" in next(self.frames()).columns
-
-    @property
     def shards(self) -> list[Path]:
         """The shard files, in the order of the rows."""
         return [ScoredDir(self.path).shard(number) for number in range(int(self.header["shards"]))]
@@ -196,16 +191,16 @@ class Distribution:
     thresholds: Thresholds  # percentiles of the row score
 
 
-def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) -> Thresholds:
-    """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
+def thresholds(
+    scored: CorpusScores | str | Path, percentiles: Iterable[float], parts: Parts | None = None
+) -> Thresholds:
+    """Percentiles of the pair score over all pairs with a gold label, which ``parts`` gives where they are at hand."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
         raise InputError(f"{scored.path} has no row with a gold label")
 
-    def parts() -> Iterator[NDArray[np.float64]]:
-        return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
-
-    return percentiles_of(parts, scored.gold_rows, percentiles)
+    stored: Parts = lambda: (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))  # noqa: E731
+    return percentiles_of(parts or stored, scored.gold_rows, percentiles)
 
 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:

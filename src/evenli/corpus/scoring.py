@@ -333,7 +333,7 @@ def is_corpus(source: str) -> bool:
 def balance_of(scored: CorpusScores) -> Balance:
     """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
     counter = BalanceCounter(scored.columns)
-    for frame in scored.gold_frames([*counter.needs, *(["gold"] if scored.has_gold else [])]):
+    for frame in scored.gold_frames(counter.needs):
         counter.add(frame)
     return counter.balance()
 

@@ -68,7 +68,9 @@ class Review:
         self._sorter.add([-score], [csv_line(row)])
 
     def finish(self, columns: Sequence[str]) -> None:
-        """Write NAME.csv and NAME.html."""
+        """Write NAME.csv and NAME.html, if there are rows."""
+        if not self._count:
+            return
         with (self._folder / f"{self._name}.csv").open("wb") as stream:
             stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())
