@@ -32,13 +32,14 @@ class BalanceCounter:
 
     def __init__(self, columns: Iterable[str]) -> None:
         self._columns = tuple(columns)
-        self.needs = [f"{column}_{score}" for column in self._columns for score in ("F", "M")] + ["gold"]
+        # Columns of a shard.
+        self.needs = [*(f"{column}_{score}" for column in self._columns for score in ("F", "M")), "gold"]
         self.rows = 0
         self.sides: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Count some rows of a shard."""
+        """Count the rows of a shard."""
         lean = np.zeros(frame.height)
         for column in self._columns:
             lean += frame[f"{column}_F"].to_numpy() + frame[f"{column}_M"].to_numpy()

@@ -27,6 +27,7 @@ from evenli.parse import csv_line, parse_json_object
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
+_DRAW = 1  # the purpose of random keys that choose a random control; the others are in ``shuffle``
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,9 @@ class ScoredRows:
         """One shard after the other, with the scores of its rows."""
         start = 0
         for number in range(len(self.scored.shards)):
-            scores = read_array(self.file(number, "scores.npy"))
-            yield Shard(number, start, scores, ~np.isnan(scores), scores > self.limit)
+            scores, has_copy = read_array(self.file(number, "scores.npy")), self.file(number, "has_copy.npy")
+            can_swap = read_array(has_copy) if has_copy.is_file() else np.zeros(len(scores), dtype=np.bool_)
+            yield Shard(number, start, scores, ~np.isnan(scores), scores > self.limit, can_swap)
             start += len(scores)
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[Shard, pl.DataFrame]]:
@@ -126,13 +128,18 @@ class ScoredRows:
 
 
 class Shard(NamedTuple):
-    """Rows of one shard: their scores, which have a gold label, and which of these score above the threshold."""
+    """Rows of one shard: their scores, which have a gold label, a score above the threshold, a copy that waits."""
 
     number: int
     start: int
     scores: NDArray[np.float64]
     eligible: Mask
     above: Mask
+    can_swap: Mask
+
+    def keys(self, seed: int, purpose: int) -> NDArray[np.float64]:
+        """Random keys of all rows."""
+        return random_keys(seed, purpose, self.start, len(self.scores))
 
     def rows(self, among: Mask) -> NDArray[np.int64]:
         """Numbers of some of the rows."""
@@ -184,19 +191,11 @@ class SwappedRows:
                 stream.writelines(map(csv_line, conflicts))
         self.skipped += len(conflicts)
 
-    def has_copy(self, shard: Shard) -> Mask:
-        """Which rows of a shard can be swapped."""
-        return read_array(self._corpus.file(shard.number, "has_copy.npy"))
-
     def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
         frame = pl.read_parquet(self._corpus.file(number, "swapped"), glob=False)
         # Rows stand in order, and all that can be asked for are there.
         return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
-
-
-def _can_swap(swapped: SwappedRows | None, shard: Shard) -> Mask:
-    return np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
 
 
 @dataclass(frozen=True)
@@ -212,31 +211,27 @@ class Draw:
     cannot: float
 
     @classmethod
-    def make(cls, corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> Draw:
+    def make(cls, corpus: ScoredRows, seed: int) -> Draw:
         """Find both limits, in memory that does not depend on the size of the corpus."""
 
         def rows_of(side: bool) -> Iterator[tuple[Shard, Mask]]:
             for shard in corpus.shards():
-                yield shard, shard.eligible & (_can_swap(swapped, shard) == side)
+                yield shard, shard.eligible & (shard.can_swap == side)
 
         def limit(side: bool) -> float:
             sizes = [(int((shard.above & rows).sum()), int(rows.sum())) for shard, rows in rows_of(side)]
             wanted, there = (sum(column) for column in zip(*sizes, strict=True))
             if not wanted:
                 return -1.0
-            parts: Parts = lambda: (cls._keys(seed, shard)[rows] for shard, rows in rows_of(side))  # noqa: E731
+            parts: Parts = lambda: (shard.keys(seed, _DRAW)[rows] for shard, rows in rows_of(side))  # noqa: E731
             return order_statistics(parts, there, [wanted - 1])[wanted - 1]
 
         return cls(seed, limit(True), limit(False))
 
-    @staticmethod
-    def _keys(seed: int, shard: Shard) -> NDArray[np.float64]:
-        return random_keys(seed, 1, shard.start, len(shard.eligible))
-
-    def rows(self, shard: Shard, can_swap: Mask) -> Mask:
+    def rows(self, shard: Shard) -> Mask:
         """The rows of a shard that are drawn."""
-        limits = np.where(can_swap, self.can_swap, self.cannot)
-        return np.asarray(shard.eligible & (self._keys(self.seed, shard) <= limits))
+        limits = np.where(shard.can_swap, self.can_swap, self.cannot)
+        return np.asarray(shard.eligible & (shard.keys(self.seed, _DRAW) <= limits))
 
 
 class Masks(NamedTuple):
@@ -272,17 +267,15 @@ class Plan:
             swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
             swapped = SwappedRows(corpus, swapper, everything=settings.random)
             about |= swapper.settings
-        drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None
+        drawn = Draw.make(corpus, settings.seed) if settings.random else None
         return cls(method, corpus, about, swapped, drawn)
 
     def masks(self, shard: Shard) -> Masks:
         """What happens to the rows of a shard."""
-        can_swap = _can_swap(self.swapped, shard)
-        drop = shard.above if self.drawn is None else self.drawn.rows(shard, can_swap)
-        copy = drop & can_swap
+        drop = shard.above if self.drawn is None else self.drawn.rows(shard)
         # Augmentation keeps the row that it copies.
         keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
-        return Masks(shard.eligible, keep, shard.eligible & ~keep, copy)
+        return Masks(shard.eligible, keep, shard.eligible & ~keep, drop & shard.can_swap)
 
     def copies(self) -> Iterator[tuple[Shard, NDArray[np.int64], pl.DataFrame]]:
         """The rows that get a copy: shard, their numbers and what ``SwappedRows.read`` gives of them."""
