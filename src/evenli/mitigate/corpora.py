@@ -132,7 +132,7 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
     files = _Files(plan, split, settings.seed, folder)
     removed = _Removed(plan, folder, scorer, drawn=settings.random)
     before, after, gone = (BalanceCounter(columns) for _ in range(3))
-    for shard, frame in corpus.frames(list(dict.fromkeys(["original", *removed.needs, *before.needs]))):
+    for shard, frame in corpus.frames([*removed.needs, "gold"]):
         masks = plan.masks(shard)
         files.add(shard.rows(masks.keep), frame["original"].filter(masks.keep).to_list())
         removed.add(shard, masks.removed, frame)
@@ -169,24 +169,26 @@ class _Files:
 
     def __init__(self, plan: Plan, split: Split | None, seed: int, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
-        self._shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
-        self._sorter = None if self._shuffle is None else Sorter(folder, self._shuffle.borders(BUCKET))
+        shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
+        self._sorting = None if shuffle is None else (shuffle, Sorter(folder, shuffle.borders(BUCKET)))
 
     def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
         """Take in rows of a shard as JSON, with their numbers; or copies of these rows."""
-        if self._shuffle is None or self._sorter is None:
+        if self._sorting is None:
             with (self._folder / "corpus.jsonl").open("ab") as stream:
                 stream.write("".join(f"{line}\n" for line in lines).encode())
         elif lines:
-            self._sorter.add(self._shuffle.keys(rows, copies=copies).tolist(), lines)
+            shuffle, sorter = self._sorting
+            sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
 
     def finish(self) -> dict[str, int]:
         """Write what was sorted; sizes of the files by name."""
-        if self._shuffle is None or self._sorter is None:
+        if self._sorting is None:
             return {"corpus": self._total}
+        shuffle, sorter = self._sorting
         # A key begins with the number of its file, so that the files follow one another.
-        splits = dict(zip(("train", "dev", "test"), self._shuffle.sizes, strict=True))
-        remaining = self._sorter.sorted()
+        splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
+        remaining = sorter.sorted()
         for name, size in splits.items():
             with (self._folder / f"{name}.jsonl").open("wb") as stream:
                 stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))

@@ -102,8 +102,8 @@ class ScoredRows:
         directory.mkdir()
         for number, frame in enumerate(scored.frames(["pair_max", "no_gold"])):
             np.save(corpus.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
-        found = thresholds(scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in corpus.shards()))
-        return replace(corpus, limit=found.values[float(percentile)])
+        limits = thresholds(scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in corpus.shards()))
+        return replace(corpus, limit=limits.values[float(percentile)])
 
     def file(self, number: int, kind: str) -> Path:
         """A file that waits in the directory, of the shard of this number."""
