@@ -189,16 +189,16 @@ class Distribution:
     thresholds: Thresholds  # percentiles of the row score
 
 
-def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) -> Thresholds:
-    """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
+def thresholds(
+    scored: CorpusScores | str | Path, percentiles: Iterable[float], parts: Parts | None = None
+) -> Thresholds:
+    """Percentiles of the pair score over all pairs with a gold label, which ``parts`` gives where they are at hand."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
         raise InputError(f"{scored.path} has no row with a gold label")
 
-    def parts() -> Iterator[NDArray[np.float64]]:
-        return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
-
-    return percentiles_of(parts, scored.gold_rows, percentiles)
+    stored: Parts = lambda: (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))  # noqa: E731
+    return percentiles_of(parts or stored, scored.gold_rows, percentiles)
 
 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:

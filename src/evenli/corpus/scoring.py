@@ -96,11 +96,6 @@ class ScoreSettings:
         )
         return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
-    @property
-    def _pairs(self) -> Pairs:
-        """The pairs of the language, where none are given."""
-        return self.lang if self.pairs == "ten" and self.lang != "en" else self.pairs
-
     def stating(self) -> GenderWords | None:
         """The words that state a gender; None for the English list."""
         if self.gender_words is not None:
@@ -146,7 +141,8 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     weights = _weights(settings, vectors, source if isinstance(source, Counts) else settings.counts or source)
     if vectors is None:
         vectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]  # the encoder brings its own
-    direction = gender_direction(vectors, settings._pairs)
+    own_pairs = settings.pairs == "ten" and settings.lang != "en"  # those of the language, where none are given
+    direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     stating = settings.stating()

@@ -155,7 +155,7 @@ class Copying:
         if self._settings.select == "occupation" and self._swapper.mode == "released":
             # Their notebook asks for a token of its list, and not whether the swap changes anything.
             done = self._swapper.swap_document(texts)
-            copied = any(map(has_sharma_token, texts))
+            copied = any(not _SHARMA_TOKENS.isdisjoint(text.lower().split(" ")) for text in texts)
         else:
             done = swap_pair(self._swapper, texts)
             copied = done.changed
@@ -238,11 +238,6 @@ class SwapSettings:
         if self.mode != "default" and lang != "en":
             raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave the mode (--mode) out")
         return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
-
-
-def has_sharma_token(text: str) -> bool:
-    """Whether a text has a gender token of Sharma et al."""
-    return not _SHARMA_TOKENS.isdisjoint(text.lower().split(" "))
 
 
 def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:
