@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.audit.results import ModelInfo as ModelInfo
 from evenli.core.errors import InputError, ModelError
 from evenli.core.labels import label_columns
-from evenli.core.record import Record
 from evenli.core.registry import MODELS
 from evenli.words import Occupation
 
@@ -82,20 +82,6 @@ class ModelRequest:
 
 class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
     """The batch did not fit; the caller halves it and tries again."""
-
-
-class ModelInfo(Record, frozen=True):
-    """What a run must remember about the model it asked."""
-
-    spec: str  # as the user gave it
-    backend: str  # name in the registry: hf, onnx, py, fake or that of a plug-in
-    name: str  # for display
-    fingerprint: str  # hash that changes when the answers may change
-    labels: tuple[str, ...]  # the model's own label order
-    revision: str = ""  # commit of a hub model
-    device: str = "cpu"
-    dtype: str = "float32"
-    max_length: int | None = None  # longest input in tokens, or None where the model has no tokenizer of ours
 
 
 @dataclass(frozen=True)

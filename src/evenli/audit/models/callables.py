@@ -78,6 +78,7 @@ class CallableModel:
             # The same answers read another way are other predictions.
             fingerprint=f"{identity}:{declared}" if declared else identity,
             labels=order,
+            device="cpu",
             dtype="unknown",
         )
         # Every pair counts as one full bucket, so that a batch holds batch_size of them.

@@ -67,6 +67,7 @@ class OnnxModel:
             name=path.parent.name if path.name == ONNX_FILE else path.stem,
             fingerprint=hash_files(files),
             labels=labels,
+            device="cpu",
             dtype=dtype,
             max_length=longest_input(config, options.max_length, tokenizer_limit=tokenizer_limit),
         )
