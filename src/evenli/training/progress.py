@@ -14,20 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_tensors
 from evenli.core.errors import InputError, RunError
+from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.format import drawn_on, number, percent, printable
 from evenli.core.io import read_text, split_lines, write_atomic
 from evenli.core.parse import parse_json_object
-from evenli.core.record import Number, Record, RecordError
+from evenli.core.record import RecordError
 from evenli.core.store import RunDir, read_manifest
-from evenli.stats.proportion import wilson
+from evenli.stats.proportion import share_of
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 _OF_SAFETENSORS = ".tmp??????"
@@ -42,30 +43,20 @@ _PAUSE = 10.0  # seconds between lines where stderr is a file
 T = TypeVar("T")
 
 
-class Accuracy(Record, frozen=True):
-    """Share of right answers with its 95 % Wilson interval."""
-
-    digits: ClassVar[int | None] = None
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-
-    def __str__(self) -> str:
-        share, low, high = (percent(value, 2) for value in (self.value, self.low, self.high))
-        return f"{share} (95 % interval {low} to {high}, n = {self.n:,})"
-
-
-def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy:
+def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Estimate:
     """How often the largest logit is that of the gold label.
 
     >>> logits = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
-    >>> str(accuracy(logits, np.array([0, 1, 2, 1])))
+    >>> accuracy_text(accuracy(logits, np.array([0, 1, 2, 1])))
     '75.00% (95 % interval 30.06% to 95.44%, n = 4)'
     """
-    n, share = len(labels), float((logits.argmax(axis=1) == labels).mean())
-    return Accuracy(share, *wilson(share, n), n)
+    return share_of(int((logits.argmax(axis=1) == labels).sum()), len(labels))
+
+
+def accuracy_text(measured: Estimate) -> str:
+    """An accuracy with its interval, for people."""
+    share, low, high = (percent(value, 2) for value in (measured.value, measured.low, measured.high))
+    return f"{share} (95 % interval {low} to {high}, n = {measured.n:,})"
 
 
 @dataclass(frozen=True)
@@ -150,7 +141,7 @@ class Metrics:
         figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
         self._write(report.step, report.epoch + 1, {**figures, "pairs_per_second": round(report.speed, 1)})
 
-    def add_epoch(self, epoch: int, step: int, result: Accuracy) -> None:
+    def add_epoch(self, epoch: int, step: int, result: Estimate) -> None:
         """Accuracy on the dev data."""
         interval = {"dev_low": result.low, "dev_high": result.high}
         self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})

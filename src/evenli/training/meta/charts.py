@@ -16,7 +16,7 @@ from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number, p_value, percent, signed
 from evenli.stats.measure import measures
-from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, Response, Slope, SweepResult, pearson_p
+from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, OverSeeds, Response, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
@@ -73,8 +73,8 @@ def _print_responses(results: SweepResult, console: Console) -> None:
             console.print(escape(f"{one.title}: {one.reason}."))
 
 
-def _slope(slope: Slope) -> str:
-    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{number(slope.high - slope.value, 2)}")
+def _slope(slope: OverSeeds) -> str:
+    return signed(slope.value, 2) + ("" if math.isnan(slope.high) else f" ±{number(slope.high - slope.value, 2)}")
 
 
 def _diagonal(shown: list[Response]) -> str:
@@ -102,7 +102,7 @@ def _print_bias(results: SweepResult, console: Console) -> None:
     # Measures with the same reason share a line; reasons begin with what is missing: "no corr.: the score is ...".
     reasons: dict[str, list[str]] = {}
     for entry in results.measures:
-        reasons.setdefault(entry.axis["bias"].pearson.reason, []).append(entry.title)
+        reasons.setdefault(entry.axis["bias"].pearson.note, []).append(entry.title)
     for reason in filter(None, reasons):
         what, _, why = reason.partition(": ")
         console.print(escape(f"{what} for {', '.join(reasons[reason])}: {why}."))
@@ -190,7 +190,7 @@ def _associations(results: SweepResult) -> Table:
             ">p": p_value(bias.pearson.p, 4),
             ">Spear-\nman": number(bias.spearman.value),
             ">Ken-\ndall": number(bias.kendall.value),
-            ">sepa-\nration": signed(bias.separation.value),
+            ">sepa-\nration": signed(bias.separation["mean"]),
             ">noise\nslope": signed(noise.slope if noise else None),
         }
         if len(results.seeds) < 3:
@@ -259,5 +259,5 @@ def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
                 yield {"measure": entry.title, "axis": axis, "rate": rate, **point}
 
 
-def _correlation(value: float | None) -> str:
-    return NO_CORRELATION if value is None else number(value)
+def _correlation(value: float) -> str:
+    return NO_CORRELATION if math.isnan(value) else number(value)
