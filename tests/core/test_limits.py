@@ -18,7 +18,7 @@ from evenli.audit.audit import load_run
 from evenli.audit.models.loading import check_folder, one_line, read_fields
 from evenli.audit.models.onnx import data_files, open_session
 from evenli.core import parse
-from evenli.core.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
+from evenli.core.binary import read_array, read_arrays, read_parquet, read_tensors, silence_fd
 from evenli.core.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.core.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
 from evenli.core.parse import parse_json, parse_toml
@@ -200,13 +200,13 @@ def test_a_zst_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_panic_says_is_not_heard_and_all_else_is(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyError), unheard():
+    with pytest.raises(KeyError), silence_fd():
         os.write(2, b"thread 'async-executor-0' panicked\n")
         raise KeyError
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "afterwards\n"
     print("before")
-    with unheard(1):
+    with silence_fd(1):
         os.write(1, b"Ignored unknown kwarg option a\xc2\x85FORGED\n")
     assert capfd.readouterr().out == "before\n"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hi
 
 import msgspec
 
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.format import printable
 from evenli.core.io import DIGITS, to_plain
 from evenli.core.store import stamp
@@ -71,10 +71,8 @@ class Record(msgspec.Struct, frozen=True):
     @classmethod
     def from_dict(cls: type[Self], content: Any) -> Self:
         """Read what ``to_dict`` wrote; anything else is refused with the place of the first fault."""
-        try:
+        with translated(f"not a {cls.__name__}: ", into=RecordError, kinds=(msgspec.ValidationError, InputError)):
             return msgspec.convert(content, cls, dec_hook=_restore)
-        except (msgspec.ValidationError, InputError) as error:
-            raise RecordError(f"not a {cls.__name__}: {error}") from error
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

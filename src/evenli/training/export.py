@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenli.audit.models import loading
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, translated
 from evenli.core.extras import need
 from evenli.core.io import json_text, write_together
 from evenli.core.labels import label_columns
@@ -222,7 +222,7 @@ def _trace(model: Any) -> Any:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        try:
+        with translated(f"cannot trace a {model.config.model_type} model to ONNX: ", into=ModelError):
             program = torch.onnx.export(
                 module.eval(),
                 (),
@@ -234,9 +234,6 @@ def _trace(model: Any) -> Any:
                 dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
                 opset_version=_OPSET,
             )
-        except Exception as error:  # the exporter wraps every cause in types of its own
-            text = " ".join(str(error).split())[:200]
-            raise ModelError(f"cannot trace a {model.config.model_type} model to ONNX: {text}") from error
     graph = program.model_proto
     graph.ir_version = min(graph.ir_version, _IR_VERSION)
     _strip(graph)

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_tensors
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, system_failure, translated
 from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.format import drawn_on, number, percent, printable
@@ -147,11 +147,8 @@ class Metrics:
         self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})
 
     def _write(self, step: int, epoch: int, figures: dict[str, float]) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
-        except OSError as error:
-            raise RunError(f"cannot write {self._path}: {error.strerror or error}") from error
+        with system_failure(f"cannot write {self._path}: "), self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
         for track in self._trackers:
             track(figures, step)
 
@@ -261,13 +258,10 @@ class TrainingDir(RunDir):
         self.write_manifest({"identity": self.identity, **record})
         self.clear([f"{CHECKPOINT}*"])
 
-    @contextmanager
-    def _reading(self, file: Path) -> Iterator[None]:
-        try:
-            yield
-        except _BROKEN as error:
-            what = f"{file} is damaged or not of a {self.kind} ({' '.join(str(error).split())[:200]})"
-            raise RunError(f"{what}; choose another {self.option} or delete it") from error
+    def _reading(self, file: Path) -> AbstractContextManager[None]:
+        advice = f"choose another {self.option} or delete it"
+        before = f"{file} is damaged or not of a {self.kind} ("
+        return translated(before, f"); {advice}", into=RunError, kinds=_BROKEN)
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""

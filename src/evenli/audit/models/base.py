@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.results import ModelInfo as ModelInfo
 from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import OutOfMemory as OutOfMemory
 from evenli.core.labels import label_columns
 from evenli.core.registry import MODELS
 from evenli.words import Occupation
@@ -78,10 +79,6 @@ class ModelRequest:
     lang: str = "en"
     options: ModelOptions = ModelOptions()
     occupations: Sequence[Occupation] | None = None
-
-
-class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
-    """The batch did not fit; the caller halves it and tries again."""
 
 
 @dataclass(frozen=True)
