@@ -45,7 +45,7 @@ def test_a_row_beyond_the_limits_names_its_line(value: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)
 def test_stored_json_beyond_the_limits_is_one_line(value: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    file.write_text(f'{{"schema": 2, "status": {value}}}', encoding="utf-8")
+    file.write_text(f'{{"schema": 3, "status": {value}}}', encoding="utf-8")
     for read, kind in ((read_json, InputError), (read_test, InputError), (read_fields, ModelError)):
         with pytest.raises(kind, match=r"run\.json"):
             read(file)

@@ -249,7 +249,7 @@ class _Job:
         return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
 
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _KIND = "prediction run"

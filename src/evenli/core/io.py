@@ -306,10 +306,8 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     The main file comes first; it takes its name last.
     """
     with contextlib.ExitStack() as stack:
-        names = ", ".join(map(str, contents))
-        stack.enter_context(
-            translated(f"cannot write {names}: ", into=RunError, kinds=(OSError,), reason=write_failure)
-        )
+        before = f"cannot write {', '.join(map(str, contents))}: "
+        stack.enter_context(translated(before, into=RunError, kinds=(OSError,), reason=write_failure))
         for file, temporary in [(file, stack.enter_context(atomic(file))) for file in contents]:
             temporary.write_bytes(contents[file])
 

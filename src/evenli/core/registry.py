@@ -89,12 +89,8 @@ class Registry(Generic[Entry]):
 
     def _load(self, point: metadata.EntryPoint) -> Entry:
         # A plug-in may fail in any way; the user needs its name, not our traceback.
-        with translated(
-            f"the {self.kind} '{point.name}' of {point.value} cannot be loaded (",
-            ")",
-            kinds=(Exception, EvenliError),
-            reason=named_reason,
-        ):
+        before = f"the {self.kind} '{point.name}' of {point.value} cannot be loaded ("
+        with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
             entry: Entry = point.load()
         return entry
 

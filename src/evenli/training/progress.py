@@ -199,7 +199,7 @@ class TrainingDir(RunDir):
     """
 
     def __init__(self, path: str | Path, *, kind: str, identity: Mapping[str, Any]) -> None:
-        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, option="directory (-o)")
+        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, schema=2, option="directory (-o)")
         self.identity = dict(identity)
         self.checkpoint = self.path / CHECKPOINT
 
@@ -212,7 +212,7 @@ class TrainingDir(RunDir):
         if not self.exists():
             return None
         with self._reading(self.manifest_file):
-            record = read_manifest(self.manifest_file, kind=self.kind)
+            record = read_manifest(self.manifest_file, kind=self.kind, schema=self.schema)
             self._check_identity(record["identity"])
             outcome = parse(record)
         # Left where the process was killed between the record and this: it is as large as three models.

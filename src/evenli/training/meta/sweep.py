@@ -182,6 +182,7 @@ class SweepResult(_Full, frozen=True, eq=False):
     """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation."""
 
     stamped: ClassVar[str] = "meta-evaluation"
+    schema: ClassVar[int] = 2
 
     lang: str
     base: str  # name of the model that the others were trained from
