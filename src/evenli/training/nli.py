@@ -17,6 +17,7 @@ from evenli.audit.models.loading import longest_input, pick_device
 from evenli.core.errors import ModelError
 from evenli.core.estimate import Estimate
 from evenli.core.format import prose, yaml_text
+from evenli.core.io import to_plain
 from evenli.core.record import Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
@@ -203,7 +204,7 @@ class _SeedRun:
     def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes
         if self.trainer.world.leads:
-            history = [one.to_dict() for one in self.history]
+            history = to_plain(self.history, None)
             directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
         return time.monotonic()
 
