@@ -49,7 +49,7 @@ class Record(msgspec.Struct, frozen=True):
         # By force, since records are frozen: nobody has seen this one yet.
         for name in self.printed:
             text = getattr(self, name)
-            clean = printable(text) if isinstance(text, str) else [printable(one) for one in text]
+            clean = printable(text) if isinstance(text, str) else [printable(part) for part in text]
             msgspec.structs.force_setattr(self, name, clean)
         for name in _numbers(type(self)):
             value = getattr(self, name)
@@ -133,7 +133,7 @@ def _components(kinds: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _records(kind: type) -> list[type]:
     children: list[type] = kind.__subclasses__()
-    return [one for child in children for one in (child, *_records(child))]
+    return [record for child in children for record in (child, *_records(child))]
 
 
 def _describe(schema: dict[str, Any], kind: Any) -> dict[str, Any]:

@@ -126,8 +126,8 @@ class Server:
                     await asyncio.gather(*workers)
                 finally:
                     # One error ends all: nothing more is sent, and what is on its way is not waited for.
-                    for one in workers:
-                        one.cancel()
+                    for task in workers:
+                        task.cancel()
                     await asyncio.gather(*workers, return_exceptions=True)
 
         return _threaded(run)

@@ -136,7 +136,7 @@ def _store_int8(model: Any) -> None:
             continue
         axis, values, scales = quantise(matrix)
         name, inputs = tensor.name, [f"{tensor.name}.int8", f"{tensor.name}.scale"]
-        tensors += [numpy_helper.from_array(*one) for one in zip((values, scales), inputs, strict=True)]
+        tensors += [numpy_helper.from_array(*named) for named in zip((values, scales), inputs, strict=True)]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.expand", axis=axis))
     # Nodes are in the order of their execution: weights are expanded before anything reads them.
     nodes.extend(model.graph.node)
@@ -155,7 +155,7 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArra
         scale = (np.where(peak == 0, 1, peak) / 127).astype(np.float32)
         values = np.rint(matrix / scale)
         tried.append((float(np.square(values * scale - matrix).sum(dtype=np.float64)), axis, values, scale))
-    _, axis, values, scale = min(tried, key=lambda one: one[0])
+    _, axis, values, scale = min(tried, key=lambda trial: trial[0])
     return axis, values.astype(np.int8), scale.reshape(-1)
 
 
@@ -196,8 +196,8 @@ class _ExportDir(RunDir):
     def is_ours(self) -> bool:
         """Whether it is an earlier export of this name alone; the config of other models has more fields."""
         fields = set(json.loads(self._beside["config.json"]))
-        alone = list(self.path.glob("*.onnx")) == [self._file] and not self._weights()
-        return alone and set(loading.read_fields(self.manifest_file)) == fields
+        only_file = list(self.path.glob("*.onnx")) == [self._file] and not self._weights()
+        return only_file and set(loading.read_fields(self.manifest_file)) == fields
 
     def _weights(self) -> list[str]:
         return sorted(file.name for file in self.path.glob("*.safetensors"))

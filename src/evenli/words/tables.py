@@ -52,7 +52,7 @@ def cards() -> tuple[Card, ...]:
     """All cards, sorted by name."""
     files = [path for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
     fields = ({**read_toml(path.with_suffix(".toml")), "name": path.name} for path in files)
-    return tuple(Card(**{key: str(one.get(key, "")) for key in Card.__dataclass_fields__}) for one in fields)
+    return tuple(Card(**{key: str(about.get(key, "")) for key in Card.__dataclass_fields__}) for about in fields)
 
 
 @dataclass(frozen=True)

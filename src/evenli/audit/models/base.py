@@ -273,7 +273,7 @@ def _encode(
         tokenizer.enable_truncation(limit, direction=side)
     # The fast call leaves out the offsets, which nobody reads here.
     encoded = tokenizer.encode_batch_fast(pairs)
-    return [one.ids for one in encoded], [one.type_ids for one in encoded]
+    return [encoding.ids for encoding in encoded], [encoding.type_ids for encoding in encoded]
 
 
 def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:

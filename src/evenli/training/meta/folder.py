@@ -139,7 +139,7 @@ class MetaFolder:
 
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """All models of the sweep, seed by seed."""
-        levels = {axis: [_level(one) for one in self.header["levels"].get(axis, [])] for axis in AXES}
+        levels = {axis: [_level(level) for level in self.header["levels"].get(axis, [])] for axis in AXES}
         return [Cell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
 
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, float | Levels]) -> None:

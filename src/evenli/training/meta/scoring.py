@@ -44,7 +44,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta MODEL -o {folder.path}")
-    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(one) for one in own)]
+    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(function) for function in own)]
     # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")
     samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
