@@ -193,7 +193,7 @@ def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _
     function(_Traced.of(sample, first), stereotype)
     entries, slopes = _slopes(function, sample, stereotype, len(first), {})
     shares, gaps = {}, {}
-    likeliest = all(_is_share(entry.values) for entry in first if isinstance(entry, _Call))
+    likeliest = all(np.isin(entry.values, (0, 1)).all() for entry in first if isinstance(entry, _Call))
     for at, (fixed, moved) in enumerate(zip(first, entries, strict=True)):
         if isinstance(fixed, _Corner) and isinstance(moved, _Corner):
             # The error of the gap needs the slopes of both sides, so the corner is rounded off in a further call.
@@ -225,10 +225,6 @@ def _room(gap: float, error: float, likeliest: bool) -> tuple[float, float]:
         excess = _EXCESS * max(0.0, error - 2 * gap / _REACH)
         return excess, excess
     return 0.0, min(gap, max(0.0, (_UNEQUAL * error - gap) / (_UNEQUAL - _EQUAL) * _EQUAL)) / 2
-
-
-def _is_share(values: NDArray[np.floating]) -> bool:
-    return bool(((values == 0) | (values == 1)).all())
 
 
 def _slopes(
