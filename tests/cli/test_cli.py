@@ -114,7 +114,7 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     )
     out = run_cli("predict", "fake:neutral", "--data", path, "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)
-    assert summary["accuracy"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
+    assert summary["accuracy"]["value"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
 
 
 BAD = {

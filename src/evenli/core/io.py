@@ -317,7 +317,7 @@ def write_failure(error: BaseException) -> str | None:
 
     polars, numpy and safetensors wrap the error of the operating system in classes and words of their own.
     """
-    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    reason = reason_of(error)
     full = getattr(error, "errno", None) in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
     if full or re.search(r"No space left|File too large|\d+ requested and \d+ written", reason):
         return "no space left"
