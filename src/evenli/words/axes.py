@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from evenli.core import registry
-from evenli.core.errors import ResourceError
+from evenli.core.errors import ResourceError, translated
 from evenli.core.io import read_text, split_lines
 from evenli.words.tables import Table, read_toml
 
@@ -153,10 +153,9 @@ def load_axis(axis: str | Path | Axis = "gender") -> Axis:
     """Load an axis: name of a shipped or installed one, path of a TOML file, or an axis, returned as it is."""
     if isinstance(axis, Axis):
         return axis
-    try:
+    # A RuntimeError is how Python 3.11 and 3.12 tell of links in a circle.
+    with translated(f"cannot read axis {axis}: ", into=ResourceError, kinds=(RuntimeError,)):
         return _load(_find(axis).resolve())
-    except RuntimeError as error:  # how Python 3.11 and 3.12 tell of links in a circle
-        raise ResourceError(f"cannot read axis {axis}: {error}") from error
 
 
 def _find(name: str | Path) -> Path:
@@ -179,10 +178,9 @@ def _find(name: str | Path) -> Path:
 @lru_cache(maxsize=8)
 def _load(path: Path) -> Axis:
     fields = read_toml(path)
-    try:
+    kinds = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
+    with translated(f"axis file {path} lacks or mistypes ", into=ResourceError, kinds=kinds):
         return _parse(fields, path)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ResourceError(f"axis file {path} lacks or mistypes {error}") from error
 
 
 def _parse(fields: dict[str, Any], path: Path) -> Axis:
