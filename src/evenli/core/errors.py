@@ -12,7 +12,7 @@ EvenliError                 one clear line; the command line exits with 2
 │   └── RunLockedError      another process works in it
 └── MissingExtraError       an optional dependency is not installed
 
-What other libraries raise becomes one line in ``translated``, and nowhere else.
+What other libraries raise becomes one line in ``translated``.
 """
 
 from __future__ import annotations
