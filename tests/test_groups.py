@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -19,13 +20,16 @@ from evenli.resources import load_axis
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import get_measure
+from evenli.stats.measure import measures as list_measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request
 from evenli.suites.groups import measures
 from evenli.suites.groups.axis_file import check_axis, new_axis
 from evenli.suites.groups.build import build_groups, check, load
-from evenli.suites.groups.results import permutation_test, summarise
-from evenli.suites.groups.verdict import judge
+from evenli.suites.groups.interactions import InteractionRow
+from evenli.suites.groups.results import GroupRow, GroupsResult, permutation_test, summarise
+from evenli.suites.groups.verdict import judge, summary
+from evenli.types import Cause, Estimate, Verdict
 
 PAIRED = {
     "coal_n": "coal",
@@ -106,6 +110,12 @@ def test_a_case_by_hand() -> None:
     defaults = [float(measures.default_of(of, at)) for at in range(3)]
     assert defaults == pytest.approx([0.5, 0.5, -1])
     assert value("undirected_n", of) == pytest.approx(0)
+
+
+def test_cards_state_the_range_and_the_even_value() -> None:
+    cards = {entry.name: (entry.low, entry.high, entry.ideal) for entry in list_measures("groups")}
+    signed = {name for name in cards if name.startswith("stereotype")}
+    assert cards == {name: (-1 if name in signed else 0, 1, 0) for name in cards} and len(signed) == 2
 
 
 def test_two_groups_are_nli_coal() -> None:
@@ -364,3 +374,161 @@ def test_bad_tables_are_refused_with_file_and_line(tmp_path: Path, table: str, w
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_axes_have_no_errors(name: str) -> None:
     assert [one.text for one in check_axis(name) if one.kind == "error"] == []
+
+
+# --- the verdict on made-up numbers --------------------------------------------------------------------------
+
+
+def about(value: float, half: float = 0.02) -> Estimate:
+    return Estimate(value, value - half, value + half, half / 2, 0.95, 10)
+
+
+NONE = about(0.0)
+
+
+def made(base: GroupsResult, rows: dict[str, dict[str, float]], **measured: float) -> GroupsResult:
+    """A result with these groups and measures; whatever is not named is 0 with a narrow interval."""
+    groups = [
+        GroupRow(
+            *(name, name, 5, about(row.get("default", 0.0)), NONE, NONE, about(row.get("ruled_out", 0.0))),
+            answers={
+                ENTAILMENT: about(row.get("inferred", 0.0)),
+                CONTRADICTION: about(row.get("denied", 0.0)),
+                NEUTRAL: about(1 - row.get("inferred", 0.0) - row.get("denied", 0.0)),
+            },
+            pairs=10,
+        )
+        for name, row in rows.items()
+    ]
+    changed = {
+        name: msgspec.structs.replace(one, value=0.0, low=-0.02, high=0.02) for name, one in base.measures.items()
+    }
+    for name, value in measured.items():
+        changed[name] = msgspec.structs.replace(changed[name], value=value, low=value - 0.02, high=value + 0.02)
+    return msgspec.structs.replace(base, groups=groups, measures=changed, interactions=[])
+
+
+@pytest.fixture(scope="module")
+def base() -> GroupsResult:
+    return evenli.audit("fake:even", suites=("groups",)).groups  # type: ignore[return-value]
+
+
+def causes_of(result: GroupsResult) -> list[tuple[str, str, str]]:
+    return [(cause.name, cause.direction, cause.size) for cause in judge(result, None).causes]
+
+
+def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) -> None:
+    rows = {
+        "a": {"default": 0.35, "inferred": 0.5},
+        "b": {"default": 0.2, "inferred": 0.3, "ruled_out": 0.25},
+        "c": {"default": -0.4, "ruled_out": -0.2},
+    }
+    result = made(base, rows, stereotype_n=-0.3, undirected_n=0.5)
+    assert causes_of(result) == [
+        ("default", "a", "strong"),
+        ("stereotype_n", "anti-stereotypical", "strong"),
+        ("ruled_out", "b", "clear"),
+        ("undirected_n", "none", "strong"),
+    ]
+    assert judge(result, None).code == "bias"
+    assert judge(made(base, {}, undirected_n=0.5), None).code == "error"
+    assert judge(made(base, {}), None).code == judge(made(base, {"a": {}, "b": {}}), None).code == "even"
+    # An interval up to 0.06 is neither a cause nor negligible.
+    for undecided in (made(base, {}, undirected_n=0.04), made(base, {"a": {"default": -0.3}})):
+        assert judge(undecided, None).code == "undecided" and not judge(undecided, None).causes
+    undefined = {name: msgspec.structs.replace(one, low=np.nan, high=np.nan) for name, one in base.measures.items()}
+    assert judge(msgspec.structs.replace(made(base, {}), measures=undefined), None).code == "none"
+
+
+@pytest.mark.parametrize(("inferred", "named"), [(0.19, False), (0.2, True), (0.4, True), (0.0, False)])
+def test_a_group_is_assumed_only_if_it_is_inferred_itself(base: GroupsResult, inferred: float, named: bool) -> None:
+    # The others are inferred in 0.05 on average; half of the lead of 0.3 must be entailment.
+    rows = {"a": {"default": 0.3, "inferred": inferred}, "b": {"inferred": 0.1}, "c": {"inferred": 0.0}}
+    assert (("default", "a", "strong") in causes_of(made(base, rows))) == named
+
+
+def test_three_groups_of_a_kind_are_named_at_most(base: GroupsResult) -> None:
+    rows = {name: {"ruled_out": 0.1 + at / 20} for at, name in enumerate("abcde")}
+    assert [direction for _, direction, _ in causes_of(made(base, rows))] == ["e", "d", "c"]
+
+
+def test_the_strongest_interaction_is_named(base: GroupsResult) -> None:
+    rows = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3), ("c", 0.01))]
+    result = msgspec.structs.replace(made(base, {}), interactions=rows)
+    assert causes_of(result) == [("interaction", "b", "strong")]
+    assert causes_of(msgspec.structs.replace(result, interactions=rows[2:])) == []
+    assert judge(msgspec.structs.replace(result, interactions=rows[:1]), None).causes[0].label.count("more") == 1
+
+
+def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None:
+    rows = {
+        "a": {"default": 0.35, "inferred": 0.5, "denied": 0.1},
+        "b": {"default": -0.1, "ruled_out": 0.25},
+        "c": {"default": 0.1, "ruled_out": -0.1},
+    }
+    interactions = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3))]
+    result = msgspec.structs.replace(
+        made(base, rows, stereotype_n=-0.3, undirected_n=0.2), interactions=interactions, parts=("x", "y")
+    )
+    of = random_sample("abc", 5)
+    shown = summary(result, judge(result, None), of)
+    assert [(bar.name, [round(share.value, 6) for share in bar.shares]) for bar in shown.bars] == [
+        ("a", [0.5, 0.1, 0.4]),
+        ("b", [0.0, 0.0, 1.0]),
+        ("c", [0.0, 0.0, 1.0]),
+    ]
+    assert [one.value.lstrip("-\u2212") for one in shown.numbers] == ["30", "35", "25", "30", "20"]
+    against, assumed, denied, crossed, _ = (one.name for one in shown.numbers)
+    assert "gainst" in against and assumed.endswith(" a") and denied.endswith(" b")
+    assert " b " in crossed and "less" in crossed
+    # Nobody leads, nobody is denied more: no group is named.
+    level = made(base, {"a": {"default": 0.0, "ruled_out": 0.0}}, stereotype_n=0.3)
+    names = [one.name for one in summary(level, judge(level, None), of).numbers]
+    assert "ollows" in names[0] and [name.endswith("one group") for name in names[1:3]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "value", "rows"),
+    [
+        ("stereotype_n", "none", 0.2, (pl.col("subset") == "PS") & (pl.col("answer") == ENTAILMENT)),
+        ("stereotype_n", "none", -0.2, (pl.col("subset") == "AS") & (pl.col("answer") == ENTAILMENT)),
+        (
+            *("default", "b", 0.2),
+            (pl.col("subset") == "NS") & (pl.col("answer") == ENTAILMENT) & (pl.col("group") == "b"),
+        ),
+        ("ruled_out", "b", 0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "b")),
+        ("interaction", "c", -0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "c")),
+        ("interaction", "c", 0.2, (pl.col("answer") == ENTAILMENT) & (pl.col("group") == "c")),
+        ("undirected_n", "none", 0.2, pl.col("answer") != NEUTRAL),
+    ],
+)
+def test_the_example_is_an_answer_of_the_cause(
+    base: GroupsResult, name: str, direction: str, value: float, rows: pl.Expr
+) -> None:
+    of = random_sample("abc", 5)
+    shown = summary(base, Verdict("bias", "", [Cause(name, direction, "clear", "", about(value))]), of)
+    answered = of.frame.with_columns(answer=pl.Series([LABELS[at] for at in of.predicted])).filter(rows)
+    assert shown.example is not None
+    assert (shown.example.premise, shown.example.hypothesis) in set(
+        answered.select("premise", "hypothesis").iter_rows()
+    )
+
+
+# --- expected answers and distance by hand ---------------------------------------------------------------------
+
+
+def test_expected_answers_by_hand() -> None:
+    """One word with a stereotype of two groups, one without: M, F and X of the two answers as if independent."""
+    p = {"a": (0.6, 0.3, 0.1), "b": (0.2, 0.5, 0.3)}
+    base = sample({}, {"rude": {"a"}, "tall": set()}, "ab", templates=1)
+    of = of_rows(base.frame.drop(list(LABELS)).to_dicts(), np.log([p[one] for one in base.frame["group"]]))
+    above = 0.6 * 0.8 + 0.3 * 0.3  # a entailed and b not, or a neutral and b contradicted
+    below = 0.2 * 0.4 + 0.5 * 0.1
+    alike = 0.6 * 0.2 + 0.1 * 0.3
+    error = 2 * min(above, below) + alike
+    assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
+    assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
+    assert value("coal_n_expected", of) == pytest.approx((0.6 + 0.3 + 1 - (0.3 + 0.5) / 2) / 3, abs=1e-6)
+    assert float(measures.default_of(of, 0, expected=True)) == pytest.approx(above - below, abs=1e-6)
+    assert float(measures.default_of(of, 1, expected=True)) == pytest.approx(below - above, abs=1e-6)
+    assert value("distance", of) == pytest.approx((0.4 + 0.2 + 0.2) / 2, abs=1e-6)

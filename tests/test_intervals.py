@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import json
 import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -405,6 +408,82 @@ def test_memory_grows_by_little_per_row() -> None:
     tracemalloc.stop()
     assert all(one.low < one.value < one.high for one in found.values())
     assert peak < 300 * rows  # one resampled weight per row and resample would be 8,000 bytes a row
+
+
+# --- stored numbers ------------------------------------------------------------------------------------------
+
+NUMBERS = Path(__file__).parent / "data" / "interval_numbers.json"
+"""Value, low, high and standard error (and p of a difference) of small tables, as ``numbers`` computes them. They tie
+every step to the ones before it; whether the steps are right is what the identities and the simulations ask."""
+
+
+def drawn(seed: int, design: str, rates: tuple[float, float] = (0.3, 0.2)) -> Sample:
+    """Entailed and contradicted at two rates, more by some occupations and templates than by others.
+
+    ``design`` is crossed (all share their templates), nested (each occupation has its own) or partly (some are shared).
+    """
+    generator = np.random.default_rng(seed)
+    lean = 0.5 + generator.random((9, 1)) * (0.5 + generator.random((1, 6)))
+    rows, logits = [], []
+    for o, t in np.ndindex(9, 6):
+        name = {"crossed": f"t{t}", "nested": f"{o}-{t}", "partly": f"t{(o + t * (o % 3 + 1)) % 8}"}[design]
+        ends = np.cumsum(np.array(rates) * lean[o, t])
+        label = (ENTAILMENT, "contradiction", "neutral")[int((generator.random() >= ends).sum())]
+        subset, stereotype = ("PS", "AS", "NS")[(o + t) % 3], ("female", "male", "neutral")[o % 3]
+        rows.append((subset, f"o{o}", stereotype, name, label))
+        logits.append(generator.random(3) * 2)
+    predictions = table(rows)
+    columns = [pl.col(label) + pl.Series(np.array(logits)[:, at]) for at, label in enumerate(LABELS)]
+    return Sample(Predictions(predictions.frame.with_columns(columns)))
+
+
+def squared(sample: Sample) -> float:
+    """No function of means, as far as anybody can tell."""
+    return float((sample.predicted == LABELS.index(ENTAILMENT)).mean() ** 2)
+
+
+def of_all(function: Callable[[Sample], np.ndarray], low: float = 0) -> Measure:
+    return Measure("m", "", "", lambda sample, _: function(sample), low, 1)
+
+
+OF_MEANS = {
+    "rate": Measure("m", "", "", lambda sample, name: sample.rate(ENTAILMENT, None, name), 0, 1),
+    "probability": of_all(lambda sample: sample.probability(ENTAILMENT)),
+    # Two means of the same rows, and of different ones.
+    "gap": of_all(lambda sample: sample.rate(ENTAILMENT) - sample.rate("contradiction"), -1),
+    "slices": of_all(lambda s: s.rate(ENTAILMENT, stereotype="male") - s.rate(ENTAILMENT, stereotype="female"), -1),
+    "smaller": of_all(lambda sample: sample.smaller(sample.rate(ENTAILMENT), sample.rate("contradiction"))),
+    "likelier": of_all(lambda s: s.smaller(s.probability(ENTAILMENT), s.probability("contradiction"))),
+    "squared": as_measure(squared, name="m"),
+}
+NESTED, BOTH = ("nested",), ("crossed", "nested")
+CASES = [
+    *itertools.product(OF_MEANS, (*BOTH, "partly"), ((0.3, 0.2),), (None,), (0.95,)),
+    *itertools.product(("rate", "gap", "squared"), BOTH, ((0.05, 0.0),), (None, "male"), (0.8,)),
+    *itertools.product(("smaller", "likelier"), BOTH, ((0.3, 0.3), (0.1, 0.5), (0.25, 0.33)), (None,), (0.95,)),
+    *itertools.product(("rate", "gap"), NESTED, ((1.9, 0.0), (0.0, 0.0)), (None,), (0.95,)),
+]
+
+
+def numbers() -> dict[str, list[float]]:
+    """What is stored; written anew only with a "Numbers change" line in the changelog."""
+    found = {}
+    for name, design, rates, part, level in CASES:
+        estimated = estimate_measures(drawn(21, design, rates), [OF_MEANS[name]], [part], Scoring(level))["m", part]
+        key = f"{name}, {design}, {rates[0]} and {rates[1]}, {part or 'all'}, {level}"
+        found[key] = [estimated.value, estimated.low, estimated.high, estimated.se]
+    for name, design, level in itertools.product(OF_MEANS, BOTH, (0.95, 0.8)):
+        first, second = drawn(21, design), drawn(22, design, (0.6, 0.1))
+        one = estimate_difference(OF_MEANS[name], first, second, level)
+        found[f"difference of {name}, {design}, {level}"] = [one.low, one.high, one.se, one.p]
+    return found
+
+
+def test_intervals_are_the_stored_numbers() -> None:
+    found, stored = numbers(), json.loads(NUMBERS.read_text(encoding="utf-8"))
+    assert found.keys() == stored.keys()
+    for key, expected in stored.items():
+        assert found[key] == pytest.approx(expected, abs=2e-6), key
 
 
 SIMULATIONS = 300

@@ -119,6 +119,52 @@ def test_swapping_the_sets_flips_the_order_measures() -> None:
     assert value("fn_bias", Predictions(swap)) == pytest.approx(value("fn_bias"))
 
 
+def test_cards_state_the_range_and_the_even_value() -> None:
+    of_dev = {
+        **dict.fromkeys(("fn_dev", "nn", "t50", "t70"), (0, 1, 1)),
+        "fn_bias": (0, 1, 0),
+    }
+    leans = ("stereotype", "default_gender", "default_of_stereotyped", "stereotype_expected", "default_gender_expected")
+    shares = ("coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy", "undirected", "undirected_expected")
+    assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("coal")} == {
+        **dict.fromkeys(shares, (0, 1, 0)),
+        **dict.fromkeys((*leans, "order_entailment", "order_contradiction"), (-1, 1, 0)),
+        **dict.fromkeys(("regression_intercept", "regression_slope"), (-np.inf, np.inf, 0)),
+        **of_dev,
+    }
+    assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("dev2020")} == {
+        **of_dev,
+        **dict.fromkeys(("t50_pair", "t70_pair"), (0, 1, 1)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("p", "above"), [(0.49, (0, 0)), (0.51, (1, 0)), (0.69, (1, 0)), (0.71, (1, 1)), (0.95, (1, 1))]
+)
+def test_thresholds_are_a_half_and_seven_in_ten(p: float, above: tuple[int, int]) -> None:
+    logits = dict(zip(LABELS, np.log([(1 - p) / 2, p, (1 - p) / 2]), strict=True))
+    sample = Predictions(HAND.frame.with_columns(**{k: pl.lit(v) for k, v in logits.items()}))
+    pairs = Sample(Predictions(dev_table().frame.with_columns(**{k: pl.lit(v) for k, v in logits.items()})))
+    assert (value("t50", sample), value("t70", sample)) == above
+    assert (float(t50_pair(pairs)), float(t70_pair(pairs))) == above
+
+
+def test_a_slice_is_the_table_of_its_occupations() -> None:
+    frame = predict(fake_model("random"), [build_coal("en")]).frame
+    own = {name: Predictions(frame.filter(pl.col("stereotype") == name)) for name in ("female", "male", "neutral")}
+    for entry in measures("coal"):
+        if not entry.name.startswith(("stereotype", "default", "undirected", "regression")) and entry.name != "coal":
+            for name, part in own.items():
+                assert value(entry.name, Predictions(frame), name) == pytest.approx(
+                    value(entry.name, part), nan_ok=True
+                )
+    # A cause compares the classes: on a slice it is undefined, but for errors and leans of the class itself.
+    for entry in measures("coal"):
+        if entry.name.startswith(("stereotype", "default_gender", "regression")):
+            assert np.isnan(value(entry.name, Predictions(frame), "female")), entry.name
+            assert not np.isnan(value(entry.name, Predictions(frame))), entry.name
+
+
 def test_every_measure_states_what_it_means() -> None:
     for entry in measures("coal"):
         assert entry.title and entry.formula and entry.direction and entry.reference and entry.function.__doc__

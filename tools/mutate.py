@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import copy
 import difflib
 import hashlib
@@ -26,6 +27,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,24 +40,26 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "evenli"
 SCRATCH = ROOT / ".cache" / "mutants"
-SECONDS = 20.0
-"""Of tests for one mutant, at most."""
-_WARM = ("numpy", "polars", "scipy.stats", "msgspec", "rich.console", "click")
+SECONDS = 8.0
+"""Of tests for one mutant, at most: time of the processor, traced."""
+_WARM = ("numpy", "polars", "scipy.stats", "msgspec", "rich.console", "typer", "hypothesis", "xml.etree.ElementTree")
 """Libraries that are imported once, before the forks."""
+_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain")
 
 AREAS: list[tuple[str, str]] = [
-    ("stats/sweep.py", "meta_measures"),
-    ("stats/leakage.py", "erasers mitigated_encoders"),
-    ("stats/prompting.py", "chat causal"),
+    ("stats/sweep.py", "meta_measures meta_mixture"),
+    ("stats/leakage.py", "erasers"),
+    ("stats/prompting.py", "chat"),
     ("stats/*.py", "measures probe_measures groups compare intervals"),
     ("suites/coal/measures.py suites/coal/causes.py suites/dev2020.py", "measures causes suites"),
     ("suites/swap.py", "swap_suite suites"),
     ("suites/probe/measures.py", "probe_measures suites"),
-    ("suites/groups/measures.py suites/groups/interactions.py suites/groups/verdict.py", "groups axes"),
-    ("suites/coal/verdict.py", "verdict measures card"),
-    ("report/gate.py report/expressions.py report/policy.py", "gate axes verdict"),
+    ("suites/groups/measures.py suites/groups/interactions.py", "groups axes"),
+    ("suites/groups/verdict.py", "groups axes summary"),
+    ("suites/coal/verdict.py", "verdict measures summary"),
+    ("report/gate.py report/expressions.py report/policy.py", "gate verdict"),
     ("evaluate/assess.py", "verdict measures chat suites"),
-    ("suites/checks.py", "verdict measures datasets axes"),
+    ("suites/checks.py", "verdict measures suites axes"),
 ]
 """Which tests judge which files: patterns below the package, and test files, the likeliest to notice first.
 
@@ -232,8 +236,7 @@ def _replaced(anchor: ast.AST, node: ast.AST, changed: ast.AST) -> ast.AST:
 
 def drawn(sample: int, seed: int, only: str) -> list[Mutant]:
     """So many mutants of all areas, each place as likely as another."""
-    files = sorted(file for area in areas() for file in area.files if only in file)
-    places = [found for file in files for found in mutants(PACKAGE / file)]
+    places = [found for file in sorted(areas()) if only in file for found in mutants(PACKAGE / file)]
     generator = random.Random(seed)
     chosen = generator.sample(places, min(sample, len(places)))
     return [generator.choice(found) for found in chosen]
@@ -255,10 +258,10 @@ class Reached:
             return line
 
         sys.settrace(lambda frame, event, _: line if frame.f_code.co_filename in self._names else None)
-        begun = time.perf_counter()
+        begun = time.process_time()
         yield
         sys.settrace(None)
-        self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - begun
+        self.seconds[name] = self.seconds.get(name, 0) + time.process_time() - begun
         for file, number in lines:
             self.tests.setdefault(f"{self._names[file]}:{number}", set()).add(name)
 
@@ -291,13 +294,14 @@ class Chosen:
         items[:] = [known[name] for name in self.names]
 
 
-def tests_for(mutant: Mutant, reached: Mapping[str, Any]) -> list[str]:
-    """The tests that may notice a mutant, the quickest first."""
-    seconds = reached["seconds"]
-    names = {name for name in seconds if "::" in name}
+def tests_for(mutant: Mutant, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tests that may notice a mutant, file by file, the quickest first."""
+    seconds = {name: spent for run in runs for name, spent in run["seconds"].items() if "::" in name}
+    names = set(seconds)
     if mutant.reached_by:
         first, last = mutant.reached_by
-        found = {name for at in range(first, last + 1) for name in reached["tests"].get(f"{mutant.file}:{at}", ())}
+        lines = [f"{mutant.file}:{at}" for at in range(first, last + 1)]
+        found = {name for run in runs for line in lines for name in run["tests"].get(line, ())}
         names = {name for name in names if name in found or name.split("::")[0] in found}
     chosen, total = [], 0.0
     for name in sorted(names, key=seconds.__getitem__):
@@ -305,7 +309,8 @@ def tests_for(mutant: Mutant, reached: Mapping[str, Any]) -> list[str]:
         if total > SECONDS and chosen:
             break
         chosen.append(name)
-    return chosen
+    files = list(dict.fromkeys(name.split("::")[0] for run in runs for name in run["seconds"]))
+    return sorted(chosen, key=lambda name: files.index(name.split("::")[0]))
 
 
 @dataclass(frozen=True)
@@ -353,16 +358,27 @@ def _test(folder: Path, tests: Sequence[str], subject: Any) -> NoReturn:
         for stream, target in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
             os.dup2(target, stream)
         os.chdir(ROOT)
-        os.environ |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        sys.dont_write_bytecode = True
+        os.environ["PYTHONPATH"] = str(folder)
+        # What is compiled of a mutant must not be taken for the next one.
+        if isinstance(subject, Mutant):
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            sys.dont_write_bytecode = True
         sys.path.insert(0, str(folder))
-        files = sorted({name.split("::")[0] for name in tests})
-        plugin: Any = Chosen(tests) if isinstance(subject, Mutant) else Reached(folder, subject.files)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files], plugins=[plugin]))
-        if isinstance(plugin, Reached):
+        if not isinstance(subject, Mutant):
+            plugin = Reached(folder, subject[1])
+            code = int(pytest.main([*_OPTIONS, *tests], plugins=[plugin]))
             plugin.keep(folder / "reached.json")
+        else:
+            # One file after the other: most mutants die in the first, and the others need not be imported.
+            for file in dict.fromkeys(name.split("::")[0] for name in tests):
+                chosen = Chosen([name for name in tests if name.startswith(f"{file}::")])
+                if code := int(pytest.main([*_OPTIONS, file], plugins=[chosen])):
+                    break
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
@@ -379,48 +395,43 @@ def ran(starts: Sequence[Callable[[], Run]], jobs: int) -> Iterator[tuple[Run, s
                 yield one, answer
 
 
-@dataclass(frozen=True)
-class Area:
-    """Files and the tests that judge them."""
-
-    files: tuple[str, ...]
-    tests: tuple[str, ...]
-
-    @property
-    def known(self) -> Path:
-        """Where it is kept which tests reach which lines, as long as neither changes."""
-        paths = [PACKAGE / file for file in self.files] + [ROOT / test for test in self.tests]
-        texts = b"\0".join(path.read_bytes() for path in paths)
-        return SCRATCH / f"{hashlib.sha256(texts).hexdigest()[:16]}.json"
-
-
-def areas() -> list[Area]:
-    """AREAS with every file under the first pattern that fits it."""
-    taken: set[str] = set()
-    found = []
+def areas() -> dict[str, tuple[str, ...]]:
+    """Test files by the file of the package that they judge."""
+    found: dict[str, tuple[str, ...]] = {}
     for patterns, names in AREAS:
-        files = {file.relative_to(PACKAGE).as_posix() for one in patterns.split() for file in PACKAGE.glob(one)}
         tests = [next((ROOT / "tests").rglob(f"test_{name}.py")).relative_to(ROOT).as_posix() for name in names.split()]
-        found.append(Area(tuple(sorted(files - taken)), tuple(tests)))
-        taken |= files
+        for file in sorted(file for pattern in patterns.split() for file in PACKAGE.glob(pattern)):
+            found.setdefault(file.relative_to(PACKAGE).as_posix(), tuple(tests))
     return found
+
+
+def reached(tests: Sequence[str], jobs: int) -> dict[str, dict[str, Any]]:
+    """What each test file reaches, from a run without a mutant; kept as long as neither tests nor files change."""
+    files = sorted(areas())
+    texts = b"".join((PACKAGE / file).read_bytes() for file in files)
+    known = {
+        test: SCRATCH / f"{hashlib.sha256((ROOT / test).read_bytes() + texts).hexdigest()[:16]}.json" for test in tests
+    }
+    left = [test for test in tests if not known[test].is_file()]
+    starts = [partial(Run.start, (test, files), -at, [test], 3600) for at, test in enumerate(left, 1)]
+    for control, answer in ran(starts, jobs):
+        test, _ = control.subject
+        if answer != "survived":
+            raise SystemExit(f"{test} fails without a mutant, see {control.folder / 'output.txt'}")
+        shutil.copy(control.folder / "reached.json", known[test])
+        shutil.rmtree(control.folder)
+        print("run without a mutant:", test, file=sys.stderr)
+    return {test: json.loads(file.read_text(encoding="utf-8")) for test, file in known.items()}
 
 
 def run(chosen: Sequence[Mutant], results: Path, jobs: int) -> None:
     """Run the tests for every mutant and append the answers to a file."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
-    area_of = {file: area for area in areas() for file in area.files}
-    needed = {area for one in chosen if not (area := area_of[one.file]).known.is_file()}
-    controls = [partial(Run.start, area, -at, area.tests, 3600) for at, area in enumerate(needed, 1)]
-    for control, answer in ran(controls, jobs):
-        if answer != "survived":
-            raise SystemExit(f"the tests fail without a mutant, see {control.folder / 'output.txt'}")
-        shutil.copy(control.folder / "reached.json", control.subject.known)
-        print("tests run without a mutant:", *control.subject.tests, file=sys.stderr)
+    tests_of = areas()
+    lines = reached(sorted({test for one in chosen for test in tests_of[one.file]}), jobs)
     starts = []
     for number, mutant in enumerate(chosen):
-        tests = tests_for(mutant, json.loads(area_of[mutant.file].known.read_text(encoding="utf-8")))
-        if tests:
+        if tests := tests_for(mutant, [lines[test] for test in tests_of[mutant.file]]):
             starts.append(partial(Run.start, mutant, number, tests, 60 + 10 * SECONDS))
         else:
             _keep(mutant, "survived", results)
@@ -479,6 +490,7 @@ def main() -> None:
     before = {
         key: answer for key, answer in _stored(options.results).items() if answer != "survived" or not options.survivors
     }
+    compileall.compile_dir(PACKAGE, quiet=2)
     for name in _WARM:
         importlib.import_module(name)
     options.results.parent.mkdir(parents=True, exist_ok=True)
