@@ -14,6 +14,7 @@ from evenli.counterfactual.swapper import Swapper
 from evenli.errors import InputError, ResourceError
 from evenli.labels import LABELS
 from evenli.resources import cards, load_axis, read_lines, read_table
+from evenli.resources.axes import shipped_names
 from evenli.resources.tables import DATA
 from evenli.suites.base import SLOT
 from evenli.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
@@ -166,6 +167,24 @@ def test_gold_pairs(lang: str) -> None:
         assert looks_like(text, lang), text
         assert not leaking_words(text, revealing, lang), text
     assert gold.frame.select("premise", "hypothesis").n_unique() == len(gold)
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_many_groups_have_about_as_many_control_pairs_as_two(name: str) -> None:
+    groups = len(load_axis(name).group_names)
+    # Every ordered pair of groups, and each group against a person in both directions.
+    cases = groups**2 + 2 * groups
+    frame = control_pairs("en", axis=name).frame
+    asked = min(20, max(3, 160 // cases))
+    assert frame["template"].n_unique() == asked and frame.height == cases * asked
+    kinds = {"-".join(one.split("-")[2:]) for one in frame["id"]}
+    assert len(kinds) == (groups**2 if groups <= 3 else 1 + groups) + 2 * groups
+    counts = Counter(frame["gold"])
+    assert counts == {
+        "contradiction": (groups**2 - groups) * asked,
+        "entailment": 2 * groups * asked,
+        "neutral": groups * asked,
+    }
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -59,7 +59,7 @@ AREAS: list[tuple[str, str]] = [
     ("suites/coal/verdict.py", "verdict measures summary"),
     ("report/gate.py report/expressions.py report/policy.py", "gate verdict"),
     ("evaluate/assess.py", "verdict measures chat suites"),
-    ("suites/checks.py", "verdict measures suites axes"),
+    ("suites/checks.py", "verdict resources datasets measures"),
 ]
 """Which tests judge which files: patterns below the package, and test files, the likeliest to notice first.
 
