@@ -514,6 +514,17 @@ def test_the_example_is_an_answer_of_the_cause(
     )
 
 
+def test_a_share_of_0_has_room_above() -> None:
+    # Every word has two groups in two sentences, so that words weigh alike and a plain mean knows that it is a share.
+    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab")
+    for name in ("coal_n_pro", "coal_n_anti", "undirected_n"):
+        found = get_estimate(of, name)
+        assert found.value == 0 and found.low == 0 and found.high > 0.01, name
+    # With unequal words it is a ratio, and 0 again.
+    unequal = sample({}, {"rude": {"a", "b"}, "calm": {"a"}, "tall": set()})
+    assert value("coal_n_pro", unequal) == value("coal_n_anti", unequal) == 0
+
+
 # --- expected answers and distance by hand ---------------------------------------------------------------------
 
 

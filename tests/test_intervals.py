@@ -420,13 +420,15 @@ every step to the ones before it; whether the steps are right is what the identi
 def drawn(seed: int, design: str, rates: tuple[float, float] = (0.3, 0.2)) -> Sample:
     """Entailed and contradicted at two rates, more by some occupations and templates than by others.
 
-    ``design`` is crossed (all share their templates), nested (each occupation has its own) or partly (some are shared).
+    ``design`` is crossed (all share their templates), two (they share two), nested (each occupation has its own) or
+    partly (some are shared).
     """
     generator = np.random.default_rng(seed)
     lean = 0.5 + generator.random((9, 1)) * (0.5 + generator.random((1, 6)))
     rows, logits = [], []
     for o, t in np.ndindex(9, 6):
-        name = {"crossed": f"t{t}", "nested": f"{o}-{t}", "partly": f"t{(o + t * (o % 3 + 1)) % 8}"}[design]
+        shared = f"t{(o + t * (o % 3 + 1)) % 8}"
+        name = {"crossed": f"t{t}", "nested": f"{o}-{t}", "partly": shared, "two": f"t{t % 2}"}[design]
         ends = np.cumsum(np.array(rates) * lean[o, t])
         label = (ENTAILMENT, "contradiction", "neutral")[int((generator.random() >= ends).sum())]
         subset, stereotype = ("PS", "AS", "NS")[(o + t) % 3], ("female", "male", "neutral")[o % 3]
@@ -462,6 +464,8 @@ CASES = [
     *itertools.product(("rate", "gap", "squared"), BOTH, ((0.05, 0.0),), (None, "male"), (0.8,)),
     *itertools.product(("smaller", "likelier"), BOTH, ((0.3, 0.3), (0.1, 0.5), (0.25, 0.33)), (None,), (0.95,)),
     *itertools.product(("rate", "gap"), NESTED, ((1.9, 0.0), (0.0, 0.0)), (None,), (0.95,)),
+    *itertools.product(("rate", "slices", "likelier", "squared"), ("two",), ((0.3, 0.2),), (None,), (0.95,)),
+    *itertools.product(("slices", "smaller"), ("nested", "two"), ((0.04, 0.5),), (None,), (0.95,)),
 ]
 
 
@@ -473,7 +477,7 @@ def numbers() -> dict[str, list[float]]:
         key = f"{name}, {design}, {rates[0]} and {rates[1]}, {part or 'all'}, {level}"
         found[key] = [estimated.value, estimated.low, estimated.high, estimated.se]
     for name, design, level in itertools.product(OF_MEANS, BOTH, (0.95, 0.8)):
-        first, second = drawn(21, design), drawn(22, design, (0.6, 0.1))
+        first, second = drawn(21, design), drawn(22, design, (0.6, 0.1) if level > 0.9 else (0.6, 0.0))
         one = estimate_difference(OF_MEANS[name], first, second, level)
         found[f"difference of {name}, {design}, {level}"] = [one.low, one.high, one.se, one.p]
     return found

@@ -92,7 +92,7 @@ _SWAPPED: dict[type, type] = {
     ast.Or: ast.And,
 }
 _RENAMED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
-_DECLARED = {"frozen", "slots", "kw_only", "strict"}
+_DECLARED = {"frozen", "eq", "slots", "kw_only", "strict"}
 """Keywords that guard against mistakes and change no result."""
 
 
