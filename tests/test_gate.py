@@ -34,7 +34,7 @@ from evenli.report.gate import (
     check_policy,
     write_junit,
 )
-from evenli.report.policy import Policy
+from evenli.report.policy import Policy, load_policy
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 from evenli.suites.texts import Clause
@@ -328,6 +328,28 @@ def test_clauses_of_a_policy_are_failed_passed_skipped_or_undecided(runs: Path) 
     assert [check.name for check in check_policy(both, policy_of(broken))] == ["broken"]
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("0", 0), ("0.1", 0.1), ("3", 3), *((bad, None) for bad in ('"0.1"', "true", "-0.1", "nan", "inf"))],
+)
+def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float | None) -> None:
+    file = tmp_path / "p.toml"
+    clause = '[[clause]]\nname = "a"\nfail_if = "coal > 1"\nreason = "r"\n'
+    file.write_text(f'name = "mine"\n{clause}[baseline]\nmax_worse = {given}\n')
+    if read is None:
+        with pytest.raises(InputError, match="max_worse"):
+            load_policy(file)
+    else:
+        policy = load_policy(file)
+        assert policy.max_worse == read and policy.description == "" and not policy.clauses[0].optional
+    # Two clauses of one name are refused, unless they are about two suites.
+    file.write_text(f'name = "mine"\n{clause}suite = "coal"\n{clause}suite = "probe"\noptional = true\n')
+    assert [(one.suite, one.optional) for one in load_policy(file).clauses] == [("coal", False), ("probe", True)]
+    file.write_text(f'name = "mine"\n{clause}{clause}')
+    with pytest.raises(InputError, match="'a'"):
+        load_policy(file)
+
+
 def test_causes_of_the_verdict_are_fields(runs: Path) -> None:
     result = load_run(runs / "biased").result
     named = {cause.name for cause in result.verdict.causes}
@@ -374,6 +396,10 @@ def test_errors_point_at_the_character() -> None:
     for text, column in (("a ? b", 3), ("a < b b", 7), ("a <", 4), ("(a < b", 7), ("a = 1", 3), ("a < b < 1", 7)):
         with pytest.raises(InputError, match=rf"character {column}$"):
             holds(text)
+    for text, helped in (("yes", True), ("a", False), ("'yes'", False)):
+        with pytest.raises(InputError) as caught:
+            holds(text)
+        assert ("yes == true" in str(caught.value)) == helped
 
 
 def test_the_margin_is_not_lost_to_rounding() -> None:

@@ -18,15 +18,15 @@ from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.resources import load_axis
 from evenli.resources.axes import shipped_names
-from evenli.stats.intervals import Scoring
-from evenli.stats.measure import get_measure
+from evenli.stats.intervals import Scoring, estimate_measures
+from evenli.stats.measure import Measure, get_measure
 from evenli.stats.measure import measures as list_measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request
 from evenli.suites.groups import measures
 from evenli.suites.groups.axis_file import check_axis, new_axis
 from evenli.suites.groups.build import build_groups, check, load
-from evenli.suites.groups.interactions import InteractionRow
+from evenli.suites.groups.interactions import InteractionRow, crossing, interaction_of, interactions
 from evenli.suites.groups.results import GroupRow, GroupsResult, permutation_test, summarise
 from evenli.suites.groups.verdict import judge, summary
 from evenli.types import Cause, Estimate, Verdict
@@ -227,8 +227,6 @@ def test_a_default_group_is_named_and_no_stereotype() -> None:
 
 
 def get_estimate(of: Sample, name: str) -> object:
-    from evenli.stats.intervals import estimate_measures
-
     return estimate_measures(of, [get_measure(name)])[name, None]
 
 
@@ -480,7 +478,7 @@ def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None
     assert [one.value.lstrip("-\u2212") for one in shown.numbers] == ["30", "35", "25", "30", "20"]
     against, assumed, denied, crossed, _ = (one.name for one in shown.numbers)
     assert "gainst" in against and assumed.endswith(" a") and denied.endswith(" b")
-    assert " b " in crossed and "less" in crossed
+    assert " b " in crossed and "less" in crossed and "x and y" in shown.numbers[3].meaning
     # Nobody leads, nobody is denied more: no group is named.
     level = made(base, {"a": {"default": 0.0, "ruled_out": 0.0}}, stereotype_n=0.3)
     names = [one.name for one in summary(level, judge(level, None), of).numbers]
@@ -525,21 +523,73 @@ def test_a_share_of_0_has_room_above() -> None:
     assert value("coal_n_pro", unequal) == value("coal_n_anti", unequal) == 0
 
 
+def test_an_interval_of_equal_words_is_that_of_a_share() -> None:
+    of = random_sample("ab", 3)
+    share = Measure("x", "", "", lambda sample, _: sample.rate(ENTAILMENT, "PS"), 0, 1)
+    counts = of.frame.filter(pl.col("subset") == "PS").group_by("occupation").len()["len"]
+    assert counts.n_unique() == 1
+    found, plain = get_estimate(of, "coal_n_pro"), estimate_measures(of, [share])["x", None]
+    assert (found.value, found.low, found.high, found.se) == pytest.approx(
+        (plain.value, plain.low, plain.high, plain.se), abs=1e-6
+    )
+
+
+def test_undefined_is_undefined_in_every_weighting() -> None:
+    untyped, typed = sample({}, {"tall": set(), "calm": set()}), sample({}, {"rude": {"a"}, "calm": {"b"}})
+    for of in (untyped, typed):
+        many = of.weighted(np.ones((3, of.frame.height), dtype=np.float32))
+        for at in range(3):
+            for function in (measures.default_of, measures.stereotype_of):
+                assert function(many, at).shape == (3,)
+        for name in (*PAIRED, "distance"):
+            assert get_measure(name)(many).shape == (3,), name
+    assert np.isnan(measures.default_of(typed, 0)) and np.isnan(measures.stereotype_of(untyped, 0))
+    assert np.isnan(measures.stereotype_of(typed, 2)) and not np.isnan(measures.stereotype_of(typed, 1))
+    one = sample({}, {"rude": {"a"}}, "a")
+    assert np.isnan(value("distance", one)) and np.isnan(float(measures.default_of(one, 0)))
+    assert value("distance", sample({("tall", "a"): ENTAILMENT}, {"tall": set()}, "ab")) > 0.9
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_an_interaction_is_what_the_parts_do_not_add_up_to(expected: bool) -> None:
+    names = ("a__x", "a__y", "b__x", "b__y")
+    rows, logits, p = [], [], np.random.default_rng(6).dirichlet([1, 1, 1], (5, 4))
+    for (word, at), name in itertools.product(enumerate(range(5)), names):
+        rows.append({"id": f"{word}-{name}", "subset": "NS", "premise": f"{word}", "hypothesis": name, "gold": NEUTRAL})
+        rows[-1] |= {"occupation": f"w{word}", "stereotype": "neutral", "template": f"t{at}", "group": name}
+        logits.append(np.log(p[word, names.index(name)]))
+    of = of_rows(rows, logits)
+    y, no = (LABELS.index(label) for label in (ENTAILMENT, CONTRADICTION))
+    answers = p if expected else np.eye(3)[p.argmax(axis=2)]
+    side = (answers[..., y] - answers[..., no]).mean(axis=0).reshape(2, 2)
+    wanted = side - side.mean(axis=1, keepdims=True) - side.mean(axis=0) + side.mean()
+    parts = crossing(names)
+    found = [float(interaction_of(of, at, parts, expected=expected)) for at in range(4)]
+    assert found == pytest.approx(wanted.ravel(), abs=1e-6)
+    listed = interactions(of, names, Scoring(0.9))
+    assert [(row.expected if expected else row.interaction).value for row in listed] == pytest.approx(found)
+    # Four at once: each has a quarter of the error.
+    assert listed[0].interaction.level == pytest.approx(1 - 0.1 / 4)
+    assert [(row.first, row.second) for row in listed] == parts
+    assert crossing(names[:3]) is None and crossing(["a__x", "a__y"]) is None and crossing([]) is None
+    assert interactions(random_sample("ab", 1), "ab", Scoring()) == []
+
+
 # --- expected answers and distance by hand ---------------------------------------------------------------------
 
 
 def test_expected_answers_by_hand() -> None:
     """One word with a stereotype of two groups, one without: M, F and X of the two answers as if independent."""
-    p = {"a": (0.6, 0.3, 0.1), "b": (0.2, 0.5, 0.3)}
+    p = {"a": (0.55, 0.35, 0.1), "b": (0.2, 0.5, 0.3)}
     base = sample({}, {"rude": {"a"}, "tall": set()}, "ab", templates=1)
     of = of_rows(base.frame.drop(list(LABELS)).to_dicts(), np.log([p[one] for one in base.frame["group"]]))
-    above = 0.6 * 0.8 + 0.3 * 0.3  # a entailed and b not, or a neutral and b contradicted
-    below = 0.2 * 0.4 + 0.5 * 0.1
-    alike = 0.6 * 0.2 + 0.1 * 0.3
+    above = 0.55 * 0.8 + 0.35 * 0.3  # a entailed and b not, or a neutral and b contradicted
+    below = 0.2 * 0.45 + 0.5 * 0.1
+    alike = 0.55 * 0.2 + 0.1 * 0.3
     error = 2 * min(above, below) + alike
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
     assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
-    assert value("coal_n_expected", of) == pytest.approx((0.6 + 0.3 + 1 - (0.3 + 0.5) / 2) / 3, abs=1e-6)
+    assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)
     assert float(measures.default_of(of, 0, expected=True)) == pytest.approx(above - below, abs=1e-6)
     assert float(measures.default_of(of, 1, expected=True)) == pytest.approx(below - above, abs=1e-6)
-    assert value("distance", of) == pytest.approx((0.4 + 0.2 + 0.2) / 2, abs=1e-6)
+    assert value("distance", of) == pytest.approx((0.35 + 0.15 + 0.2) / 2, abs=1e-6)

@@ -455,6 +455,7 @@ OF_MEANS = {
     "gap": of_all(lambda sample: sample.rate(ENTAILMENT) - sample.rate("contradiction"), -1),
     "slices": of_all(lambda s: s.rate(ENTAILMENT, stereotype="male") - s.rate(ENTAILMENT, stereotype="female"), -1),
     "smaller": of_all(lambda sample: sample.smaller(sample.rate(ENTAILMENT), sample.rate("contradiction"))),
+    "pro": of_all(lambda s: s.smaller(s.rate(ENTAILMENT, "PS"), s.rate("contradiction", "PS"))),
     "likelier": of_all(lambda s: s.smaller(s.probability(ENTAILMENT), s.probability("contradiction"))),
     "squared": as_measure(squared, name="m"),
 }

@@ -23,7 +23,7 @@ from evenli.reproduction import sharma
 from evenli.reproduction.ledger import ledger
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures
-from evenli.stats.measure import get_measure, measures
+from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.suites.probe.measures import labour_comparison, occupation_curve, sections, statement
 from evenli.suites.probe.words import probe_occupations
@@ -228,6 +228,30 @@ def test_intervals_contain_the_value() -> None:
     assert found["probe_b", "male"].clusters["occupations"] == 19
 
 
+@pytest.mark.parametrize("name", ["probe_dp", "probe_b"])
+def test_an_interval_is_that_of_a_plain_mean_of_premises(name: str) -> None:
+    predictions = random_table(200)
+    sample = Sample(predictions)
+    logits = predictions.frame.select("entailment", "contradiction").to_numpy().astype(np.float64)
+    margin = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
+    first, second = 1 / (1 + np.exp(-margin.T))
+    is_female = predictions.frame["stereotype"].to_numpy()[::2] == "female"
+    dominant = np.where(is_female, margin[:, 0] > margin[:, 1], margin[:, 1] > margin[:, 0])
+    column = {"probe_dp": np.abs(first - second), "probe_b": dominant.astype(float)}[name]
+    own = Measure("m", "", "", lambda s, _: s.paired.first.mean(column), 0, 1)
+    found, plain = (estimate_measures(sample, [one])[one.name, None] for one in (get_measure(name), own))
+    assert (found.value, found.low, found.high) == pytest.approx((plain.value, plain.low, plain.high), abs=1e-6)
+
+
+def test_gaps_that_differ_by_rounding_are_listed_by_name() -> None:
+    near = 1 + 1e-7
+    rows = [("b", "female", (log(3), 0, 0), (0, 0, 0)), ("a", "male", (log(3 * near), 0, 0), (0, 0, 0))]
+    rows += [("c", "female", (log(2.9), 0, 0), (0, 0, 0)), ("d", "male", (log(3.1), 0, 0), (0, 0, 0))]
+    rows += [("e", "male", (log(3), 0, 0), (0, 0, 0))]
+    listed = [row.occupation for row in assess(table(rows)).probe.occupations]
+    assert listed == ["d", "a", "b", "e", "c"]
+
+
 def test_intervals_are_wide_where_occupations_differ() -> None:
     # Every premise of an occupation answers alike: 1,900 rows hold no more than 38 facts.
     generator = np.random.default_rng(1)
@@ -349,7 +373,8 @@ def test_labels_against_the_share_of_women_are_disputed(monkeypatch: pytest.Monk
     women = {"a": 49.0, "b": 50.0, "c": 51.0, "d": 49.0, "e": 50.0, "f": 51.0}
     monkeypatch.setattr("evenli.suites.probe.measures.women_percent", lambda: women)
     more, less = (log(3), 0.0, 0.0), (0.0, 0.0, log(3))
-    rows = [(job, "female" if job in "abc" else "male", more, less if job < "e" else more) for job in "abcdefg"]
+    rows = [(job, "female" if job in "abc" else "male", more, less if job < "e" else more) for job in "abcefg"]
+    rows.append(("d", "male", less, more))
     result = assess(table(rows)).probe
     by_name = {row.occupation: row for row in result.occupations}
     assert {name for name, row in by_name.items() if row.disputed} == {"a", "f"}
@@ -357,7 +382,7 @@ def test_labels_against_the_share_of_women_are_disputed(monkeypatch: pytest.Monk
     assert result.premises == 7 and result.rows == 14 and result.labour is not None and result.labour.missing == ["g"]
     text = "\n".join(sections(result, None)[0].lines)
     # The largest five gaps, and to which side each goes; then the disputed labels.
-    assert "a 0.50 (female), b 0.50 (female), c 0.50 (female), d 0.50 (female), e 0.00\n" in text
+    assert "a 0.50 (female), b 0.50 (female), c 0.50 (female), d 0.50 (male), e 0.00\n" in text
     assert "a (female, 49 %), f (male, 51 %)" in text
 
 

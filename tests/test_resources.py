@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from evenli.counterfactual.swapper import Swapper
 from evenli.errors import InputError, ResourceError
 from evenli.labels import LABELS
+from evenli.pairs import PairSet
 from evenli.resources import cards, load_axis, read_lines, read_table
 from evenli.resources.axes import shipped_names
 from evenli.resources.tables import DATA
 from evenli.suites.base import SLOT
-from evenli.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
+from evenli.suites.checks import (
+    _few_templates,
+    check_pairs,
+    control_pairs,
+    gold_pairs,
+    leaking_words,
+    looks_like,
+    validate,
+)
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import read_release, recover_lists
 
@@ -255,3 +266,78 @@ def test_broken_axes_are_refused(tmp_path: Path) -> None:
         load_axis(tmp_path / "bad.toml")
     with pytest.raises(ResourceError, match="language 'fr'"):
         build_coal("fr")
+
+
+BREAKS: dict[str, dict[str, str]] = {
+    "slot": {"template": "the nurse waits."},
+    "difference": {"hypothesis": "the man sits."},
+    "gold": {"gold": "entailment"},
+    "subset": {"subset": "AS"},
+}
+
+
+def broken(rule: str, count: int) -> PairSet:
+    """Twelve good pairs about nurses, and so many of the first broken by one rule."""
+    rows = []
+    for at in range(12):
+        template = f"the [Sub] waits at gate {at}."
+        row = {"id": str(at), "subset": "PS", "gold": "neutral", "occupation": "nurse", "stereotype": "female"}
+        row |= {"template": template, "group": "female", "premise": template.replace("[Sub]", "nurse")}
+        row |= {"hypothesis": template.replace("[Sub]", "woman")}
+        if at < count and rule == "leak":
+            row |= {key: row[key].replace("gate", "her gate") for key in ("template", "premise", "hypothesis")}
+        elif at < count and rule == "slots":
+            row["template"] += " the [Sub] sits."
+            row["premise"] += " the nurse sits."
+            row["hypothesis"] += " the woman sits."
+        elif at < count:
+            row |= BREAKS[rule]
+        rows.append(row)
+    return PairSet.from_rows(rows, name="mine", suite="coal", lang="en")
+
+
+@pytest.mark.parametrize("rule", [*BREAKS, "leak", "slots"])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_each_rule_finds_its_rows_and_no_others(rule: str, count: int) -> None:
+    pairs = broken(rule, count)
+    found = [(one.id, one.rule, one.noted) for one in validate(pairs) if one.rule == rule]
+    assert found == [(str(at), rule, rule in {"leak", "slots"}) for at in range(count)]
+    # A template without its slot no longer gives the sentences of its row.
+    assert {one.rule for one in validate(pairs)} <= ({rule, "difference"} if rule == "slot" else {rule})
+    if count and rule in {"leak", "slots"}:
+        (note,) = check_pairs(pairs).notes
+        assert note.startswith(f"{count} pairs ")
+    elif count:
+        findings = len(validate(pairs))
+        with pytest.raises(InputError, match=rf"'0': {rule}: .*; {findings} finding"):
+            check_pairs(pairs)
+    else:
+        assert check_pairs(pairs) is pairs
+
+
+def test_a_word_has_one_stereotype() -> None:
+    frame = broken("gold", 0).frame
+    turned = pl.when(pl.col("id") == "5").then(pl.lit("male")).otherwise(pl.col("stereotype"))
+    wrong = frame.with_columns(stereotype=turned)
+    wrong = wrong.with_columns(subset=pl.when(pl.col("id") == "5").then(pl.lit("AS")).otherwise(pl.col("subset")))
+    pairs = dataclasses.replace(broken("gold", 0), frame=wrong)
+    assert [(one.id, one.rule) for one in validate(pairs)] == [("5", "stereotype")]
+
+
+@pytest.mark.parametrize(
+    ("templates", "occupations", "noted"),
+    [(9, 12, True), (10, 12, False), (3, 4, True), (3, 3, False), (1, 3, False), (2, 3, True)],
+)
+def test_fewer_than_ten_templates_for_all_are_noted(templates: int, occupations: int, noted: bool) -> None:
+    words = [f"job{at}" for at in range(occupations)]
+    base = broken("gold", 0).frame.head(templates)
+    frames = [
+        base.with_columns(
+            pl.format("{}-{}", pl.lit(word), "id").alias("id"),
+            occupation=pl.lit(word),
+            premise=pl.col("premise").str.replace("nurse", word),
+        )
+        for word in words
+    ]
+    pairs = dataclasses.replace(broken("gold", 0), frame=pl.concat(frames))
+    assert bool(_few_templates(pairs)) == noted

@@ -170,6 +170,9 @@ def test_the_rule(
     verdict = judge(made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
+    if causes:  # the first one begins, the others follow
+        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == len(causes) - 1
+        assert not verdict.sentence.startswith("It also")
     if "default_gender" in causes:
         assert verdict.causes[0].direction == "female" and "assumes a woman" in verdict.sentence
 
