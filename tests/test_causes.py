@@ -244,6 +244,7 @@ def test_the_regression_is_that_of_numpy() -> None:
     slope, start = np.polyfit([known[of_item[at]] for at in used], leans[used], 1)
     assert value(sample, "regression_slope") == pytest.approx(slope, abs=1e-5)
     assert value(sample, "regression_intercept") == pytest.approx(start, abs=1e-5)
+    assert get_measure("regression_slope").rows(sample).sum() == 2 * len(used)
     one = Sample(Predictions(frame.with_columns(occupation=pl.lit("nurse"))))
     assert np.isnan(value(one, "regression_slope")) and np.isnan(value(one, "regression_intercept"))
 

@@ -445,6 +445,23 @@ def test_a_group_is_assumed_only_if_it_is_inferred_itself(base: GroupsResult, in
     assert (("default", "a", "strong") in causes_of(made(base, rows))) == named
 
 
+def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
+    rows = {"a": {"default": 0.4, "inferred": 0.5}, "b": {"ruled_out": 0.4}}
+    said = {
+        "stereotyp": made(base, {}, stereotype_n=0.4),
+        "assumes": made(base, {"a": rows["a"], "b": {}}),
+        "contradicted": made(base, {"a": {}, "b": rows["b"]}),
+        "without a direction": made(base, {}, undirected_n=0.4),
+    }
+    for word, result in said.items():
+        sentence = judge(result, None).sentence
+        assert [one for one in said if one in sentence.replace("without a stereotype", "")] == [word]
+        assert "+0.40" in sentence
+    older = made(base, {"a": rows["a"], "b": {}})
+    older = msgspec.structs.replace(older, groups=[msgspec.structs.replace(one, answers={}) for one in older.groups])
+    assert causes_of(older) == [("default", "a", "strong")]
+
+
 def test_three_groups_of_a_kind_are_named_at_most(base: GroupsResult) -> None:
     rows = {name: {"ruled_out": 0.1 + at / 20} for at, name in enumerate("abcde")}
     assert [direction for _, direction, _ in causes_of(made(base, rows))] == ["e", "d", "c"]

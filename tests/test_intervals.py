@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from evenli.errors import InputError
@@ -23,8 +24,10 @@ from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.stats.intervals import (
+    LEAST_P,
     Estimate,
     Scoring,
+    _p,
     estimate_difference,
     estimate_functions,
     estimate_measures,
@@ -34,7 +37,7 @@ from evenli.stats.intervals import (
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.tracing import parts_of_means
-from evenli.stats.variance import design_effect, jackknife_scores, spread, unseen
+from evenli.stats.variance import _combination, design_effect, jackknife_scores, spread, unseen
 from evenli.suites.base import load_suite
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.build import build_coal
@@ -482,6 +485,26 @@ def numbers() -> dict[str, list[float]]:
         one = estimate_difference(OF_MEANS[name], first, second, level)
         found[f"difference of {name}, {design}, {level}"] = [one.low, one.high, one.se, one.p]
     return found
+
+
+def test_p_of_many_and_of_few_clusters() -> None:
+    assert _p(1.959964, 1.0, 1.959964) == pytest.approx(0.05, abs=1e-5)
+    assert _p(-3.0, 1.0, 1.959964) == pytest.approx(2 * normal.sf(3.0), abs=1e-6)
+    # Five degrees of freedom reach 2.5706 standard errors.
+    assert _p(2.0, 1.0, student.ppf(0.975, 5)) == pytest.approx(2 * student.sf(2.0, 5), abs=1e-5)
+    assert _p(0.0, 1.0, 2.0) == 1 and _p(0.3, 0.0, 0.0) == LEAST_P == _p(40.0, 1.0, 1.959964)
+
+
+def test_a_design_without_weight_is_combined_as_usual() -> None:
+    design = drawn(21, "crossed").design
+    assert _combination(np.zeros(54), design).tolist() == [1, 1, -1]
+    # Where all share their templates, what is left of one way in the other cancels: rows and columns of an ANOVA.
+    by_hand = _combination(np.ones(54), design)
+    o, t, c = 1 / 9, 1 / 6, 1 / 54
+    leak = c - 2 / 54 + o * t
+    for component in ((o, leak, c), (leak, t, c), (c, c, c)):
+        wanted = {(o, leak, c): o, (leak, t, c): t, (c, c, c): c}[component]
+        assert np.dot(by_hand, component) == pytest.approx(wanted)
 
 
 def test_intervals_are_the_stored_numbers() -> None:

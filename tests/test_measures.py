@@ -25,6 +25,7 @@ from evenli.reproduction.ledger import sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
+from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample, Values
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal import causes
@@ -294,6 +295,14 @@ def test_wilson_is_that_of_scipy(level: float) -> None:
             expected = binomtest(hits, n).proportion_ci(level, method="wilson")
             assert wilson(hits / n, n, level) == pytest.approx((expected.low, expected.high), abs=1e-15)
     assert wilson(0.0, 9)[0] == 0 and wilson(1.0, 9)[1] == 1
+
+
+def test_places_among_others() -> None:
+    # The second overlaps both neighbours, the last stands apart; ends that touch overlap.
+    found = rank([(0.5, 0.4, 0.6), (0.3, 0.2, 0.4), (0.65, 0.6, 0.7), (0.9, 0.8, 1.0)])
+    assert [place.group for place in found] == [1, 1, 1, 2]
+    assert [(place.best, place.worst) for place in found] == [(1, 3), (1, 2), (2, 3), (4, 4)]
+    assert [place.shown for place in found] == ["1 to 3", "1 to 2", "2 to 3", "4"]
 
 
 def test_per_occupation() -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 import evenli
 from evenli.errors import InputError, LabelOrderError
-from evenli.evaluate.assess import _silence, assess, check_label_order, competence
+from evenli.evaluate.assess import _silence, assess, check_label_order, competence, keep_own
 from evenli.evaluate.audit import Audit
 from evenli.labels import LABELS
 from evenli.models.fakes import FakeModel
@@ -181,6 +181,21 @@ def test_sizes() -> None:
     assert [size_of(x) for x in (0.06, -0.099, 0.1, -0.29, 0.3, -1.0)] == ["slight"] * 2 + ["clear"] * 2 + [
         "strong"
     ] * 2
+
+
+def test_measures_of_ones_own_are_kept_and_no_others(english: Audit) -> None:
+    coal = english.coal
+    own = msgspec.structs.replace(coal.measures["coal"], reference="own", value=0.123)
+    before = {"mine": own, "gone": coal.measures["coal"], "coal": own}
+    old = msgspec.structs.replace(english.result, suites={"coal": msgspec.structs.replace(coal, measures=before)})
+    kept = keep_own(english.result, old).suites["coal"].measures
+    assert set(kept) == {*coal.measures, "mine"} and kept["mine"].value == 0.123 and kept["mine"].note
+    assert kept["coal"].value == coal.measures["coal"].value
+
+
+def test_a_screen_without_a_cause_has_no_example_of_one(english: Audit) -> None:
+    sample = Sample(english.predictions.suite("coal"))
+    assert summary(english.coal, Verdict("even", "", []), sample).numbers
 
 
 def test_another_axis_has_its_own_words(tmp_path: Path) -> None:

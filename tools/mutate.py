@@ -75,6 +75,12 @@ EQUIVALENT: dict[str, str] = {
     "slope = float(x @ ((curve.mean + curve.mean.mean())) / (x @ x) / curve.span)": "x is centred",
     "together = int(((np.diff(pairs) == 0)).sum()) + 1 == len(np.unique(pairs))": "spares a copy",
     "if better < 0.2 or right[best].mean() < 0.5 or (binomtest(gained, gained + lost).pvalue > 0.001):": "never equal",
+    'chosen = entailed & sample.where("subset", "PS" if (cause.estimate.value >= 0) else "AS")': "a cause is never 0",
+    'causes.insert(1, common_cause("stereotype_n", stereotype))': "sorted in the next line",
+    "return 0.0, min(gap, max(0.0, ((_UNEQUAL * error - gap) * (_UNEQUAL - _EQUAL)) * _EQUAL)) / 2": "times 1",
+    "share = (value - start) / width if math.isfinite(width) and width > 0 else 1.0": "1 is as far outside as 0",
+    'of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[-1]]': "partners have one word",
+    "return np.asarray(np.where((total >= 0), summed / total, np.nan), dtype=np.float64)": "0 / 0 is NaN already",
 }
 """Mutants that change nothing anyone can see: the changed line, and why. They do not count."""
 
