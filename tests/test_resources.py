@@ -309,8 +309,9 @@ def test_each_rule_finds_its_rows_and_no_others(rule: str, count: int) -> None:
         assert note.startswith(f"{count} pairs ")
     elif count:
         findings = len(validate(pairs))
-        with pytest.raises(InputError, match=rf"'0': {rule}: .*; {findings} finding"):
+        with pytest.raises(InputError, match="'0'") as caught:
             check_pairs(pairs)
+        assert f": {rule}: " in str(caught.value) and f"; {findings} " in str(caught.value)
     else:
         assert check_pairs(pairs) is pairs
 
