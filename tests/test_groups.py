@@ -457,6 +457,14 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
         sentence = judge(result, None).sentence
         assert [one for one in said if one in sentence.replace("without a stereotype", "")] == [word]
         assert "+0.40" in sentence
+    for value, word in ((0.4, "more"), (-0.4, "less")):
+        assert f" {word} readily" in judge(made(base, {}, stereotype_n=value), None).sentence
+    # Errors are a cause only if their interval lies above 0.05.
+    measured = made(base, {}).measures
+    at = {low: msgspec.structs.replace(measured["undirected_n"], value=0.1, low=low, high=0.2) for low in (0.05, 0.051)}
+    for low, one in at.items():
+        result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": one})
+        assert bool(judge(result, None).causes) == (low > 0.05)
     older = made(base, {"a": rows["a"], "b": {}})
     older = msgspec.structs.replace(older, groups=[msgspec.structs.replace(one, answers={}) for one in older.groups])
     assert causes_of(older) == [("default", "a", "strong")]
@@ -604,6 +612,7 @@ def test_expected_answers_by_hand() -> None:
     below = 0.2 * 0.45 + 0.5 * 0.1
     alike = 0.55 * 0.2 + 0.1 * 0.3
     error = 2 * min(above, below) + alike
+    assert [float(one) for one in measures.of_stereotype(of, 0)] == [1, 0, 0]  # entailed, and the other neutral
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
     assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
     assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)
