@@ -537,6 +537,17 @@ def test_the_example_is_an_answer_of_the_cause(
     )
 
 
+def test_a_sentence_that_is_not_asked_of_every_group_is_left_out() -> None:
+    of = random_sample("abc", 8)
+    lost = of.frame["id"] == of.frame["id"][4]
+    whole = (of.frame["occupation"] == of.frame["occupation"][4]) & (of.frame["template"] == of.frame["template"][4])
+    partly, without = (Sample(Predictions(of.frame.filter(~rows))) for rows in (lost, whole))
+    assert (measures.items(of).incomplete, measures.items(partly).incomplete) == (0, 2)
+    assert measures.items(partly).rows.shape == measures.items(without).rows.shape
+    for name in ("stereotype_n", "undirected_n", "distance", "stereotype_n_expected"):
+        assert value(name, partly) == pytest.approx(value(name, without), abs=1e-6)
+
+
 def test_a_share_of_0_has_room_above() -> None:
     # Every word has two groups in two sentences, so that words weigh alike and a plain mean knows that it is a share.
     of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab")
