@@ -467,9 +467,6 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
     for low, one in at.items():
         result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": one})
         assert bool(judge(result, None).causes) == (low > 0.05)
-    older = made(base, {"a": rows["a"], "b": {}})
-    older = msgspec.structs.replace(older, groups=[msgspec.structs.replace(one, answers={}) for one in older.groups])
-    assert causes_of(older) == [("default", "a", "strong")]
 
 
 def test_three_groups_of_a_kind_are_named_at_most(base: GroupsResult) -> None:
