@@ -62,8 +62,7 @@ def _runner(method: Method) -> Callable[..., None]:
     own = [one.name for one in offered_fields(type(method.settings))]
     run = partial(work, method)
     run.__doc__ = f"{method.title}.\n\n{method.reference}."
-    after = dict(zip(own, [place, *own], strict=False))
-    return with_settings(bases={"options": method.settings}, after=after, settings=common)(run)
+    return with_settings(bases={"options": method.settings}, after={place: own}, settings=common)(run)
 
 
 def _apply(

@@ -55,7 +55,7 @@ def typer_option(about: Option) -> Any:
 
 def with_settings(
     *,
-    after: Mapping[str, str] | None = None,
+    after: Mapping[str, Sequence[str]] | None = None,
     texts: Mapping[str, str] | None = None,
     bases: Mapping[str, Settings] | None = None,
     **only: Sequence[str],
@@ -63,7 +63,7 @@ def with_settings(
     """Let a command take settings: typer is shown an option for each field in the place of the parameter.
 
     Args:
-        after: Other parameters that come after a field, by name.
+        after: Options by the one after which they come, where that is another place than in the signature.
         texts: Help of fields that has other words in this command.
         bases: Settings by parameter whose values are the defaults; default: those of the class of the annotation.
         only: Fields by parameter that the command has, if not all, in the order of its help.
@@ -84,9 +84,10 @@ def with_settings(
             shown[name] = offered_fields(type(base_of[name]) if name in base_of else kind, only.get(name, ()))
             parameters |= {one.name: _parameter(one, base_of.get(name), texts or {}) for one in shown[name]}
         order = list(parameters)
-        for name, field in (after or {}).items():
-            order.remove(name)
-            order.insert(order.index(field) + 1, name)
+        for name, followers in (after or {}).items():
+            order = [one for one in order if one not in followers]
+            place = order.index(name) + 1
+            order[place:place] = followers
 
         def run(**given: Any) -> None:
             for name, its_fields in shown.items():

@@ -109,10 +109,8 @@ def group(kind: Callable[[], T], *, optional: bool = False) -> T:
 
     With ``optional`` it is None where none of them is given.
     """
-    metadata = {"group": kind}
-    return cast(
-        T, field(default=None, metadata=metadata) if optional else field(default_factory=kind, metadata=metadata)
-    )
+    made: Any = {"default": None} if optional else {"default_factory": kind}
+    return cast(T, field(**made, metadata={"group": kind}))
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def make_settings(kind: type[Kind], given: Mapping[str, Any], base: Kind | None 
     """Settings from values by name, those of groups included; the others are those of ``base`` or the defaults."""
     own = {name: value for name, value in given.items() if name in kind.__dataclass_fields__}
     for name, inner in groups_of(kind).items():
-        if values := {key: value for key, value in given.items() if key in known_names(inner)}:
+        if values := {key: given[key] for key in known_names(inner) if key in given and key not in own}:
             own[name] = make_settings(inner, values, own.get(name) or getattr(base, name, None))
     return kind(**own) if base is None else replace(base, **own)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TESTS = ("C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b")
 
 
-@with_settings(settings=("level", "permutations", "seed"), after={"pooling": "level"})
+@with_settings(settings=("level", "permutations", "seed"), after={"level": ["pooling"]})
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[
@@ -75,7 +75,7 @@ def seat(
     print_associations(result, terminal.console())
 
 
-@with_settings(after={"pooling": "tasks"})
+@with_settings(after={"tasks": ["pooling"]})
 def senteval(
     encoder: shared.Encoder,
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
@@ -146,7 +146,7 @@ def _print_progress(progress: TaskProgress) -> None:
     settings=("pooling", "probe", "device", "online"),
     tests=("permutations", "seed"),
     evaluation=("tasks",),
-    after={"out": "tasks", "permutations": "probe", "seed": "permutations"},
+    after={"tasks": ["out"], "probe": ["permutations", "seed"]},
     texts={
         "tasks": "SentEval tasks; default: all there is data for.",
         "permutations": "Permutations of SEAT; fewer if all can be tried.",

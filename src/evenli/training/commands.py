@@ -27,7 +27,7 @@ Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parq
 @with_settings(
     changes=("epochs", "lr", "batch_size", "max_length", "warmup", "dtype"),
     settings=("style", "device", "graph", "log", "checkpoint_minutes", "online"),
-    after={"dtype": "device"},
+    after={"device": ["dtype"]},
     texts={
         "epochs": "Passes over the data; default by recipe.",
         "lr": "Peak learning rate; default by recipe.",
@@ -140,14 +140,7 @@ def export(
     ),
     settings=("seeds", "device", "graph", "online"),
     recipe=("epochs", "lr", "batch_size"),
-    after={
-        "measure": "seeds",
-        "quick": "measure",
-        "epochs": "quick",
-        "lr": "epochs",
-        "batch_size": "lr",
-        "stage": "graph",
-    },
+    after={"seeds": ["measure", "quick", "epochs", "lr", "batch_size"], "graph": ["stage"]},
     texts={
         "lang": "Language; default en.",
         "rates": "Bias rates; default 0:1:0.1.",

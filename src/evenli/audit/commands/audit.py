@@ -17,7 +17,7 @@ from evenli.core.extras import check_extra
 _WRITTEN = ("predictions.parquet", "results.json", "run.json")
 
 
-@with_settings(after={"out": "full", "published": "calibrate", "report": "overwrite"})
+@with_settings(after={"full": ["out"], "calibrate": ["published"], "overwrite": ["report"]})
 def audit(
     model: shared.ModelArgument = None,
     lang: shared.Lang = "en",
@@ -75,7 +75,7 @@ def _suites(names: str | None, axis: Any) -> tuple[str, ...]:
 
 @with_settings(
     settings=("full", "axis", "options", "overwrite"),
-    after={"out": "axis"},
+    after={"axis": ["out"]},
     texts={"full": "Ask all wordings, not a sample of them."},
 )
 def robustness(
@@ -119,7 +119,7 @@ def robustness(
         show_results(result, terminal.console(), files=f"{result.path}/ {', '.join(written)}", verbose=True)
 
 
-@with_settings(after={"gold_labels": "data"})
+@with_settings(after={"data": ["gold_labels"]})
 def predict(
     model: shared.ModelArgument = None,
     data: Annotated[Path | None, option("Pair file: .jsonl, .csv, .tsv or .parquet (.xz may follow).")] = None,

@@ -16,7 +16,7 @@ from evenli.corpus.settings import PUBLISHED, VECTORS, DirectionSettings, ScoreS
 _DIRECTION = {"importance": "Pooling of that encoder; max is published."}
 
 
-@with_settings(after={"importance": "encoder", "device": "centre", "online": "device", "pairs": "columns"})
+@with_settings(after={"encoder": ["importance"], "centre": ["device", "online"], "columns": ["pairs"]})
 def score(
     source: Annotated[
         str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
