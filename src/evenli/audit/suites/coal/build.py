@@ -128,8 +128,8 @@ def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: i
                 f"occupation '{occupation.word}' is typed '{occupation.stereotype}'; "
                 f"axis '{axis.id}' knows {', '.join(sorted(known))}; a word of several groups is for suite groups"
             )
-    if width < 1 or not occupations:
-        raise InputError("the builder needs at least one occupation and a width of at least 1")
+    if not occupations:
+        raise InputError("the builder needs at least one occupation")
     needed = len(occupations) + width - 1
     if len(templates) < needed:
         raise InputError(
