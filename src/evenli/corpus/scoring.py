@@ -57,7 +57,7 @@ def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
     return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
 
-def _words_with_gender(settings: ScoreSettings) -> GenderWords | None:
+def gendered_words_of(settings: ScoreSettings) -> GenderWords | None:
     """The words that state a gender; None for the English list."""
     if settings.gender_words is not None:
         return gender_words(settings.lang, read_words(settings.gender_words))
@@ -98,8 +98,8 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
-    stating = _words_with_gender(settings)
-    scorer = BiasScorer(vectors, direction, stating, weights, punctuation=settings.punctuation, centre=centre)
+    gendered_words = gendered_words_of(settings)
+    scorer = BiasScorer(vectors, direction, gendered_words, weights, punctuation=settings.punctuation, centre=centre)
     if settings.encoder is not None and not settings.has_own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
     if settings.lang == "en":
@@ -125,11 +125,11 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
     encoder = TransformerArgmax(
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
-    stating = _words_with_gender(settings)
-    if settings.lang != "en" and stating is not None:
-        encoder.split = Segmenter(stating.words).words
+    gendered_words = gendered_words_of(settings)
+    if settings.lang != "en" and gendered_words is not None:
+        encoder.split = Segmenter(gendered_words.words).words
     direction = contextual_direction(encoder, settings.pairs)
-    return ContextualScorer(encoder, direction, stating, punctuation=settings.punctuation)
+    return ContextualScorer(encoder, direction, gendered_words, punctuation=settings.punctuation)
 
 
 def read_words(file: str | Path) -> list[str]:
