@@ -21,39 +21,22 @@ Rule = tuple[Callable[[Any], bool], str]
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of a setting beside its type and default, or of an option of a command.
+    """What is known of a setting beside its type and default, or of an option of a command."""
 
-    Attributes:
-        help: One line.
-        flags: Spellings on the command line; default: the name with hyphens.
-        minimum: Least value.
-        maximum: Largest value.
-        choices: Texts that are possible.
-        closed: Whether other texts are refused; else the choices are offered only.
-        names: What one of several names with commas is called, such as ``TEST``; the choices are in the help then.
-        metavar: How a value is shown in the help.
-        rule: A condition beyond range and choices.
-        parse: Value of the command line to value of the setting.
-        shown: Default on the command line, where ``parse`` makes another value of it.
-        repeated: Whether the option is repeated for several values.
-        callback: Check of the command line alone, as typer takes it.
-        offered: Whether the command line has it.
-    """
-
-    help: str
-    flags: tuple[str, ...] = ()
+    help: str  # one line
+    flags: tuple[str, ...] = ()  # spellings on the command line; default: the name with hyphens
     minimum: float | None = None
     maximum: float | None = None
-    choices: Sequence[str] = ()
-    closed: bool = True
-    names: str = ""
-    metavar: str | None = None
-    rule: Rule | None = None
-    parse: Callable[[Any], Any] | None = None
-    shown: Any = None
-    repeated: bool = False
-    callback: Callable[..., Any] | None = None
-    offered: bool = True
+    choices: Sequence[str] = ()  # texts that are possible
+    closed: bool = True  # whether other texts are refused; else the choices are offered only
+    names: str = ""  # what one of several names with commas is called, as in TEST; the help lists the choices then
+    metavar: str | None = None  # how a value is shown in the help
+    rule: Rule | None = None  # a condition beyond range and choices
+    parse: Callable[[Any], Any] | None = None  # value of the command line to value of the setting
+    shown: Any = None  # default on the command line, where ``parse`` makes another value of it
+    repeated: bool = False  # whether the option is repeated for several values
+    callback: Callable[..., Any] | None = None  # check of the command line alone, as typer takes it
+    offered: bool = True  # whether the command line has it
 
     def check(self, name: str, value: Any, *, whole: bool = False) -> None:
         """Refuse a value that is not possible; ``whole`` wants a whole number."""
