@@ -657,12 +657,12 @@ def test_a_single_label_position_is_averaged_out(few: PairSet) -> None:
 
 
 def test_prices_on_the_command_line() -> None:
-    from evenli.core.commands import prices
+    from evenli.audit.settings import parse_prices
 
-    assert prices("0.15,0.60") == pytest.approx((0.15, 0.60)) and prices(None) is None
+    assert parse_prices("0.15,0.60") == pytest.approx((0.15, 0.60))
     for text in ("1", "a,b", "1,2,3"):
         with pytest.raises(InputError, match="PROMPT,ANSWER"):
-            prices(text)
+            parse_prices(text)
     for settings in ({"price": (-1.0, 0.0)}, {"price": (float("nan"), 0.0)}, {"concurrency": 0}, {"samples": 0}):
         with pytest.raises(InputError):
             Prompting(**settings)
