@@ -14,7 +14,7 @@ import pytest
 
 import evenli
 from evenli.audit.audit import Audit
-from evenli.audit.report.hero import Dot, dots
+from evenli.core.dots import Dot, dots
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.page import LIMIT, Block, Cell, mark_words, render
 from evenli.corpus.mitigation.corpora import fairer_corpus

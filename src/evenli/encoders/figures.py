@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from evenli.audit.report.terminal import table
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.format import interval, number, p_value, percent, printable, signed
 from evenli.core.page import GRID, MUTED, write_page
+from evenli.core.terminal import table
 from evenli.encoders.pages import encoders_page
 from evenli.encoders.report import EncoderFigures, EncoderReport, difference
 from evenli.encoders.residual import Residual

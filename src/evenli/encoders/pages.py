@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evenli.audit.report.hero import Dot, dots
+from evenli.core.dots import Dot, dots
 from evenli.core.format import interval, number, p_value, printable, signed
 from evenli.core.page import Block, Fact, render
 from evenli.encoders.report import EncoderReport
