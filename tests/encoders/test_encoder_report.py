@@ -122,8 +122,10 @@ def test_interval_of_one_test_is_that_of_the_test() -> None:
     settings = SeatSettings(permutations=100, resamples=4000)
     (one,) = seat_from_vectors([test], vectors, settings).tests
     found = average_estimate([test], vectors, settings)
-    assert found.value == pytest.approx(one.effect)
-    assert found.low == pytest.approx(one.low, abs=0.05) and found.high == pytest.approx(one.high, abs=0.05)
+    assert found.value == pytest.approx(one.effect.value)
+    assert found.low == pytest.approx(one.effect.low, abs=0.05) and found.high == pytest.approx(
+        one.effect.high, abs=0.05
+    )
 
 
 def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -> None:
@@ -155,7 +157,7 @@ def test_report_holds_all_figures_and_their_differences(report: EncoderReport) -
     assert [one.label for one in report.encoders] == ["toy_report_encoder:encode", "leace", "sent-debias"]
     assert [one.method for one in report.encoders] == ["", "LEACE", "SentenceDebias"]
     assert [one.name for one in base.seat.tests] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
-    sizes = [abs(one.effect) for one in base.seat.tests[2:]]
+    sizes = [abs(one.effect.value) for one in base.seat.tests[2:]]
     assert base.seat.mean.value == pytest.approx(np.mean(sizes), abs=1e-5)
     assert base.leakage.linear.low > 0.6  # the control: there is something to erase
     assert leace.leakage.linear.value < base.leakage.linear.low

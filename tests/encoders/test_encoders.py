@@ -254,7 +254,7 @@ def test_seat_on_own_test_and_callable(run_cli, vectors: Path, own_test: Path, t
     done = run_cli("seat", f"vectors:{vectors}", "--tests", own_test, "--json")
     assert done.returncode == 0, done.stderr
     (result,) = json.loads(done.stdout)["tests"]
-    assert result["effect"] > 1.5
+    assert result["effect"]["value"] > 1.5
     assert result["exact"] and result["p"] == pytest.approx(1 / 6)
     (tmp_path / "mine.py").write_text("def encode(texts):\n    return [[len(t), 1.0, t.count('a')] for t in texts]\n")
     done = run_cli("seat", "py:mine:encode", "--tests", "C6,C8b", cwd=tmp_path)

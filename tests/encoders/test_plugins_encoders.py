@@ -119,7 +119,7 @@ def test_from_the_command_line(package: Path, run_cli: Callable[..., Any], tmp_p
     assert unknown.returncode == 2 and "letters:32" in unknown.stderr  # the control: not installed
     done = evenli("seat", "letters:32", "--tests", "C6b", "--permutations", 200, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["tests"][0]["effect"] is not None
+    assert json.loads(done.stdout)["tests"][0]["effect"]["value"] is not None
     shown = evenli("mitigate", "--help").stdout
     assert "Project out the difference" in shown and "broken" in shown and "leace" in shown
     assert "--factor" in evenli("mitigate", "means", "--help").stdout

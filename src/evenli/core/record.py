@@ -41,6 +41,7 @@ class Record(msgspec.Struct, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {}
     extensible: ClassVar[bool] = False  # whether a file may hold further keys
     stamped: ClassVar[str] = ""  # what a file that holds only this record is called, beside schema and version
+    schema: ClassVar[int] = 1  # version of the layout of such a file
     printed: ClassVar[tuple[str, ...]] = ()  # texts that people see, whoever wrote them: no control characters
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class Record(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: floats rounded, undefined ones null."""
-        return {**(stamp(self.stamped) if self.stamped else {}), **to_plain(self, self.digits)}
+        return {**(stamp(self.stamped, self.schema) if self.stamped else {}), **to_plain(self, self.digits)}
 
     @classmethod
     def from_dict(cls: type[Self], content: Any) -> Self:

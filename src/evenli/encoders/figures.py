@@ -46,17 +46,17 @@ def print_associations(result: SeatResult, console: Console) -> None:
     heads = ["test", "effect d", coverage, "p", "Holm", "BH", "text p", "texts"]
     rows = []
     for test in result.tests:
-        ends, sizes = interval(test.low, test.high, 2, sign=True), f"{test.sizes['X']}+{test.sizes['Y']}"
+        ends, sizes = interval(test.effect.low, test.effect.high, 2, sign=True), f"{test.sizes['X']}+{test.sizes['Y']}"
         p_values = [p_value(p) for p in (test.p, test.p_holm, test.p_bh, test.p_published)]
         theirs = [signed(published.get(test.name) if test.kind == "sentence" else None)] if compared else []
-        rows.append([test.name or "–", signed(test.effect), ends, *p_values, sizes, *theirs])
+        rows.append([test.name or "–", signed(test.effect.value), ends, *p_values, sizes, *theirs])
     mean = result.mean
     if not mean.note:
         average = [signed(average_effect(published).signed)] if compared else []
         rows.append([f"mean {AVERAGED[0]}–{AVERAGED[-1]}", signed(mean.signed), *[""] * 6, *average])
         rows.append(["of sizes", signed(mean.absolute)])
     _print_table([*heads, "published"] if compared else heads, rows, console, bold=len(result.tests))
-    notes = [f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note]
+    notes = [f"{test.name or 'test'}: {test.effect.note}" for test in result.tests if test.effect.note]
     titles = [f"{test.name or 'test'}: {test.title}" for test in result.tests if test.title]
     _print_below(console, [*titles, *notes], _how_to_read(result.tests, compared))
 
@@ -169,7 +169,7 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
 def _notes(one: EncoderFigures) -> list[str]:
     tasks = one.senteval.tasks if one.senteval else {}
     notes = [one.note, one.seat.mean.note if math.isnan(one.seat.mean.value) else ""]
-    notes += [f"{test.name}: {test.note}" for test in one.seat.tests if test.note]
+    notes += [f"{test.name}: {test.effect.note}" for test in one.seat.tests if test.effect.note]
     notes += [f"{name}: {task.note}" for name, task in tasks.items() if task.note]
     return [note for note in notes if note]
 

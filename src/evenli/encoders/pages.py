@@ -46,7 +46,7 @@ _READING = (
 
 def seat_page(result: SeatResult, name: str) -> str:
     """Association tests of one encoder: every effect with its interval on one axis, then the table."""
-    beyond = [test for test in result.tests if test.low > 0 or test.high < 0]
+    beyond = [test for test in result.tests if test.effect.low > 0 or test.effect.high < 0]
     significant = [test for test in result.tests if test.p_holm < 0.05]
     total, mean = len(result.tests), result.mean
     holds = "they hold for other words, too: their interval excludes 0"
@@ -69,11 +69,11 @@ def _tests(
     rows, points = [], []
     for test in tests:
         named = f"{test.name or '–'}: {test.title}" if test.title else test.name or "–"
-        ends = interval(test.low, test.high, 2, sign=True)
-        rows.append([named, signed(test.effect), ends, p_value(test.p), p_value(test.p_holm), test.note])
+        ends = interval(test.effect.low, test.effect.high, 2, sign=True)
+        rows.append([named, signed(test.effect.value), ends, p_value(test.p), p_value(test.p_holm), test.effect.note])
         sides = _sides(test.title)
         label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
-        points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
+        points.append(Dot(label or test.name or "–", test.effect.value, test.effect.low, test.effect.high))
     return Block(
         heading,
         lines=lines,
@@ -90,13 +90,13 @@ def _links(beyond: Sequence[AssociationResult], total: int) -> str:
     if not beyond:
         return f"None of the {total} association tests finds a link that would hold for other words, too."
     # The tests are about more than gender; a link of gender is said first, be it weaker.
-    strongest = max(beyond, key=lambda test: (test.name in AVERAGED, abs(test.effect)))
+    strongest = max(beyond, key=lambda test: (test.name in AVERAGED, abs(test.effect.value)))
     counted = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too"
     sides = _sides(strongest.title)
     if sides is None:
         return f"{counted}."
     x, y, a, b = (side[:1].lower() + side[1:] for side in sides)
-    if strongest.effect < 0:
+    if strongest.effect.value < 0:
         a, b = b, a
     return f"This encoder brings {x} close to {a}, and {y} close to {b}; {counted}."
 

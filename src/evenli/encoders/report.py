@@ -44,7 +44,7 @@ from evenli.encoders.senteval.data import task_folder
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
 _KIND = "encoder report"
-_LAYOUT = 3  # raise it when a stored figure would come out otherwise
+_LAYOUT = 4  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 OnStep = Callable[[str, str], None]
@@ -139,6 +139,7 @@ class EncoderReport(Record, frozen=True):
     """Encoders beside the first of them, and the SentEval tasks that all of them have a score for."""
 
     stamped: ClassVar[str] = _KIND
+    schema: ClassVar[int] = 2
 
     encoders: tuple[EncoderFigures, ...]
     tasks: tuple[str, ...] = ()
@@ -190,11 +191,13 @@ class _ReportDir(RunDir):
     """The directory of a report. Anyone may have a ``report.json``, so one that is not ours protects its directory."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"))
+        super().__init__(
+            path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"), schema=2
+        )
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
         """Whether it is a report."""
-        return is_stamped(stored, _KIND)
+        return is_stamped(stored, _KIND, schema=2)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, a report of something else among them."""

@@ -38,10 +38,10 @@ def seat_metrics(
         raise ModelError(f"the model gave an array of shape {rows.shape} for {len(texts)} texts; expected [n, d]")
     result = seat_from_vectors(tests, dict(zip(texts, rows, strict=True)), settings)
     mean = result.average()
-    metrics = {f"{one.name}_effect": one.effect for one in result.tests}
+    metrics = {f"{one.name}_effect": one.effect.value for one in result.tests}
     metrics |= {f"{one.name}_p": one.p for one in result.tests}
     metrics |= {"mean_effect": mean.signed, "mean_absolute_effect": mean.absolute, PRIMARY: -mean.absolute}
-    return metrics, "; ".join(f"{one.name}: {one.note}" for one in result.tests if one.note)
+    return metrics, "; ".join(f"{one.name}: {one.effect.note}" for one in result.tests if one.effect.note)
 
 
 def as_mteb_model(encoder: Encoder, name: str | None = None) -> Any:

@@ -243,6 +243,7 @@ class SeatResult(Record, frozen=True):
     """
 
     stamped: ClassVar[str] = "association tests"
+    schema: ClassVar[int] = 2
     computed: ClassVar[Mapping[str, str]] = {"mean": "_defined_mean"}
 
     tests: tuple[AssociationResult, ...]
@@ -264,7 +265,7 @@ class SeatResult(Record, frozen=True):
 
     def average(self, names: Sequence[str] | None = None) -> AverageEffect:
         """Average of some tests; None for all."""
-        effects = {test.name: test.effect for test in self.tests}
+        effects = {test.name: test.effect.value for test in self.tests}
         return average_effect(effects, list(effects) if names is None else names)
 
     @property
@@ -337,7 +338,8 @@ def _with_missing(encoder: Any, test: AssociationTest, result: AssociationResult
         return result
     some = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
     note = f"{len(missing)} of {len(words)} words have no vector ({some}), which distorts the test"
-    return replace(result, note="; ".join(filter(None, (result.note, note))), missing_vectors=missing)
+    effect = replace(result.effect, note="; ".join(filter(None, (result.effect.note, note))))
+    return replace(result, effect=effect, missing_vectors=missing)
 
 
 def average_estimate(

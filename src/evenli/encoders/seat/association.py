@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError
+from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
 
 Level = Literal["word", "sentence"]
@@ -74,32 +75,27 @@ class AssociationResult(Record, frozen=True):
 
     Attributes:
         sizes: Number of X, Y, A and B.
-        level: Coverage of the interval.
         sides: As in the settings, like ``ddof``.
         effect: ``d``, standard deviations between the means of X and Y; 0 no difference, positive if X goes with A.
-            Between -2 and 2 for equal sets (up to ``ddof``). NaN with a note where it is undefined.
+            Between -2 and 2 for equal sets (up to ``ddof``). Its interval is over the words behind targets and
+            attributes; its note says why there is no value or no interval, or what distorts it.
         p: Share of partitions of the target words, each with all its texts, that separate at least as much; never 0.
         p_published: The same over partitions of texts (May et al. 2019). Too small where a word has several texts.
-        low: Lower end of the bootstrap interval of ``d`` over the words behind targets and attributes.
         exact: Whether all partitions were counted.
         permutations: Partitions counted, the observed one among them.
         p_holm: ``p`` corrected by Holm for the tests run together.
         p_bh: ``p`` corrected by Benjamini and Hochberg (false discovery rate).
         title: What is compared, such as "male and female names, with career and family".
         kind: ``word`` or ``sentence``.
-        note: Why there is no value or no interval, or what distorts it.
         missing_vectors: Words of the test that the encoder has no vector for.
     """
 
     sizes: dict[str, int]
-    level: float
     sides: Sides
     ddof: int
-    effect: Number = math.nan
+    effect: Estimate
     p: Number = math.nan
     p_published: Number = math.nan
-    low: Number = math.nan
-    high: Number = math.nan
     exact: bool = False
     permutations: int = 0
     p_holm: Number = math.nan
@@ -107,7 +103,6 @@ class AssociationResult(Record, frozen=True):
     name: str = ""
     title: str = ""
     kind: str = ""
-    note: str = ""
     missing_vectors: tuple[str, ...] = ()
 
 
@@ -136,28 +131,32 @@ def association_test(
     sizes = [len(part) for part in tables]
     if words is not None and [len(part) for part in words] != sizes:
         raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
-    named = dict(zip(_SETS, sizes, strict=True))
-    empty = AssociationResult(named, settings.coverage, settings.sides, settings.ddof, note=_why_undefined(tables))
-    if empty.note:
-        return empty
-    units = UnitSets.of(tables, words, settings.ddof)
-    if math.isnan(units.effect):
-        return replace(empty, note="undefined: all targets have the same association, so nothing separates X from Y")
+    note, units = _why_undefined(tables), None
+    if not note:
+        units = UnitSets.of(tables, words, settings.ddof)
+        if math.isnan(units.effect):
+            note = "undefined: all targets have the same association, so nothing separates X from Y"
+    effect = Estimate.undefined(note, settings.coverage, sizes[0] + sizes[1])
+    result = AssociationResult(dict(zip(_SETS, sizes, strict=True)), settings.sides, settings.ddof, effect)
+    if note or units is None:
+        return result
     generator = generator or np.random.default_rng(settings.seed)
     rule = (settings.sides, settings.permutations)
     published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
     if units.clustered:
         # Draws of its own, so that the published p and the interval do not depend on it.
         p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
-    result = replace(empty, effect=units.effect, p=p, p_published=published[0], exact=exact, permutations=counted)
+    effect = replace(effect, value=units.effect)
+    result = replace(result, effect=effect, p=p, p_published=published[0], exact=exact, permutations=counted)
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
     if not settings.resamples or single:
-        return replace(result, note=f"no interval: only one word behind {' and '.join(single)}" if single else "")
+        note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
+        return replace(result, effect=replace(effect, note=note))
     effects = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
     if np.isnan(effects).any():
-        return replace(result, note=NO_SPREAD)
+        return replace(result, effect=replace(effect, note=NO_SPREAD))
     low, high = percentile_interval(effects, settings.coverage)
-    return replace(result, low=low, high=high)
+    return replace(result, effect=replace(effect, low=low, high=high, se=float(effects.std(ddof=1))))
 
 
 def _matrix(values: ArrayLike, name: str) -> Values:
