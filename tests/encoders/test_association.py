@@ -16,7 +16,6 @@ from scipy.stats import chisquare, false_discovery_control, norm
 
 from evenli.audit.differences import holm
 from evenli.core.errors import InputError
-from evenli.encoders.figures import print_associations
 from evenli.encoders.seat import (
     AVERAGED,
     SeatResult,
@@ -37,6 +36,8 @@ from evenli.encoders.seat.association import (
     association_test,
     benjamini_hochberg,
 )
+from evenli.encoders.seat.tables import associations
+from evenli.encoders.tables import print_block
 
 SIZES = {
     "C1": (350, 350, 215, 250),
@@ -605,5 +606,5 @@ def test_the_report_fits_and_names_what_is_missing() -> None:
 
 def rendered(result: SeatResult) -> str:
     stream = io.StringIO()
-    print_associations(result, Console(file=stream, width=80))
+    print_block(associations(result), Console(file=stream, width=80))
     return stream.getvalue()

@@ -17,9 +17,9 @@ import pytest
 
 from evenli.core.errors import InputError, ModelError, ResourceError, RunError
 from evenli.encoders.base import EmbeddingCache
-from evenli.encoders.figures import PUBLISHED, PUBLISHED_OVERALL
 from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.encoders.senteval.data import TASKS, read_task
+from evenli.encoders.senteval.tables import PUBLISHED, PUBLISHED_OVERALL
 from evenli.encoders.vectors import VectorMean, WordVectors
 
 torch = pytest.importorskip("torch")

@@ -17,6 +17,8 @@ from evenli.core.format import drawn_on, printable
 from evenli.core.rooms import Command
 
 if TYPE_CHECKING:
+    from evenli.encoders.mitigation import WordLeakage
+    from evenli.encoders.residual import LeakageReport
     from evenli.encoders.senteval import SentEvalResult, TaskProgress
 
 # Named here so that the help needs no numerics; a test compares them with the library.
@@ -45,8 +47,11 @@ def seat(
 
     Effect sizes with p-values and intervals, corrected for the number of tests (Holm).
     """
+    from evenli.core.page import write_page
     from evenli.encoders.seat import SeatSettings, choose_tests
     from evenli.encoders.seat import seat as run_seat
+    from evenli.encoders.seat.tables import associations, seat_page
+    from evenli.encoders.tables import print_block
 
     settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
     # A comma may be part of a file's name.
@@ -56,18 +61,13 @@ def seat(
     with terminal.heartbeat(as_json) as step:
         result = run_seat(loaded, chosen, settings, step)
     if html is not None:
-        from evenli.core.page import write_page
-        from evenli.encoders.pages import seat_page
-
         write_page(seat_page(result, encoder), html)
     if as_json:
         content = result.to_dict()
         content["settings"]["pooling"] = getattr(loaded, "pooling", pooling)
         terminal.print_json({"encoder": encoder, **content})
         return
-    from evenli.encoders.figures import print_associations
-
-    print_associations(result, terminal.console())
+    print_block(associations(result), terminal.console())
 
 
 def senteval(
@@ -119,16 +119,17 @@ def senteval(
     _print(result, as_json)
     if html is not None:
         from evenli.core.page import write_page
-        from evenli.encoders.pages import senteval_page
+        from evenli.encoders.senteval.tables import senteval_page
 
         write_page(senteval_page(result, encoder), html)
 
 
 def _print(result: SentEvalResult, as_json: bool) -> None:
-    from evenli.encoders.figures import print_senteval
+    from evenli.encoders.senteval.tables import scores
+    from evenli.encoders.tables import print_block
 
     if not as_json:
-        print_senteval(result, terminal.console())
+        print_block(scores(result), terminal.console())
         return
     for reason in result.missing.values():
         terminal.warn(f"not run: {reason}")
@@ -162,11 +163,13 @@ def encoder_report(
 
     SEAT, what leaks of gender, and SentEval.
     """
-    from evenli.encoders.figures import print_encoders, write_encoder_report
     from evenli.encoders.report import ReportSettings
     from evenli.encoders.report import encoder_report as run_report
+    from evenli.encoders.report.chart import write_encoder_report
+    from evenli.encoders.report.tables import report_blocks
     from evenli.encoders.seat import SeatSettings
     from evenli.encoders.senteval import SentEvalSettings
+    from evenli.encoders.tables import print_block
 
     # Settings first: a wrong one is refused before an encoder is loaded.
     tests = SeatSettings(seed=seed, permutations=permutations)
@@ -186,7 +189,8 @@ def encoder_report(
     if as_json:
         terminal.print_json(report.to_dict())
         return
-    print_encoders(report, terminal.console())
+    for block in report_blocks(report):
+        print_block(block, terminal.console())
     if files:
         terminal.say(f"written: {', '.join(map(str, files))}")
 
@@ -229,9 +233,14 @@ def hard_debias(
     if result.leakage is None:
         terminal.say(f"what is left was not measured: {result.not_measured}")
         return
-    from evenli.encoders.figures import print_leakage
+    _print_leakage(result.leakage, words=True)
 
-    print_leakage(result.leakage.before, result.leakage.after, terminal.console(), words=True)
+
+def _print_leakage(found: WordLeakage | LeakageReport, *, words: bool = False) -> None:
+    from evenli.encoders.report.tables import leakage_block
+    from evenli.encoders.tables import print_block
+
+    print_block(leakage_block(found.before, found.after, words=words), terminal.console())
 
 
 _FIT = (
@@ -267,8 +276,6 @@ def mitigate_with(
     if as_json:
         terminal.print_json({"folder": str(out), **result.to_dict()})
         return
-    from evenli.encoders.figures import print_leakage
-
     used, eraser, left = result.fit, result.eraser, result.leakage
     terminal.say(
         f"{out}: {result.method} on {used.pairs:,} sentence pairs ({used.source}), {eraser.rank} of "
@@ -277,7 +284,7 @@ def mitigate_with(
     left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
     if left_out:
         terminal.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
-    print_leakage(left.before, left.after, terminal.console())
+    _print_leakage(left)
 
 
 COMMANDS = (

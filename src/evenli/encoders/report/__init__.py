@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
-from evenli.core.io import hash_files, hash_text, read_json, to_plain
+from evenli.core.io import hash_files, hash_text, read_json
 from evenli.core.record import Number, Record
-from evenli.core.store import UNREADABLE, RunDir, is_stamped
+from evenli.core.store import UNREADABLE, RunDir
 from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
 from evenli.encoders.erasers import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
@@ -102,37 +102,19 @@ class EncoderFigures(Record, frozen=True):
     senteval: TaskScores | None = None
     difference: dict[str, float | None] = msgspec.field(default_factory=dict)  # FIGURES less those of the first encoder
 
-    @property
-    def senteval_mean(self) -> float | None:
-        """Mean score over the tasks that all encoders of the report have."""
-        return None if self.senteval is None else self.senteval.overall
-
     def figure(self, name: str) -> float | None:
         """One of FIGURES; None where it is undefined."""
         if name == "senteval":
-            return self.senteval_mean
+            return None if self.senteval is None else self.senteval.overall
         if name == "on_text":
             return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
         estimate = self.seat.mean if name == "seat" else getattr(self.leakage, name)
-        value: float | None = to_plain(estimate.value, None)
-        return value
+        return None if math.isnan(estimate.value) else float(estimate.value)
 
     def score(self, task: str) -> float | None:
         """Score of one SentEval task; None where it is missing or undefined."""
         result = None if self.senteval is None else self.senteval.tasks.get(task)
-        value: float | None = None if result is None else to_plain(result.score, None)
-        return value
-
-
-class FigureSettings(Record, frozen=True):
-    """What the figures of a report depend on besides the encoders."""
-
-    seed: int
-    permutations: int
-    resamples: int
-    senteval_seed: int
-    pooling: str | None = None
-    averaged: tuple[str, ...] = AVERAGED
+        return None if result is None or math.isnan(result.score) else result.score
 
 
 class EncoderReport(Record, frozen=True):
@@ -143,7 +125,7 @@ class EncoderReport(Record, frozen=True):
 
     encoders: tuple[EncoderFigures, ...]
     tasks: tuple[str, ...] = ()
-    settings: FigureSettings | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)  # what the figures depend on besides the encoders
 
     def __repr__(self) -> str:
         parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
@@ -197,18 +179,12 @@ class _ReportDir(RunDir):
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
         """Whether it is a report."""
-        return is_stamped(stored, _KIND, schema=2)
+        return stored.get("kind") == _KIND
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, a report of something else among them."""
         others = [self.manifest_file.name] if self.exists() and not self.is_ours() else []
         return others + super().foreign_files()
-
-
-class _Missing(Record, frozen=True):
-    """Why a task has no result."""
-
-    missing: str
 
 
 class _Stored:
@@ -229,12 +205,12 @@ class _Stored:
         except UNREADABLE as error:
             raise RunError(f"{file} is not of an encoder report; delete it or choose another directory") from error
 
-    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], Record]) -> dict[str, Any]:
+    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The figure as plain values, computed if it is not there for the same settings."""
         key = f"{name}:{hash_text(json.dumps(depends_on, sort_keys=True))[:24]}"
         if key not in self._values:
             self._on_step(name)
-            self._values[key] = compute().to_dict()
+            self._values[key] = compute()
             if self._run is not None:
                 content = {"layout": _LAYOUT, "identity": self._identity, "values": self._values}
                 self._run.write_json(self._name, content)
@@ -295,17 +271,16 @@ class _Measurer:
     def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
         settings = self._settings.seat
 
-        def effects() -> SeatFigures:
+        def effects() -> dict[str, Any]:
             result = seat(encoder, self._tests, settings)
-            if result.mean.note:
-                mean = Estimate.undefined(result.mean.note, settings.coverage)
-            else:
+            mean = Estimate.undefined(result.mean.note, settings.coverage)
+            if not result.mean.note:
                 mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
-            return SeatFigures(mean, result.mean.signed, result.tests)
+            return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
 
-        def change() -> Estimate:
-            before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
-            return average_estimate(self._averaged, after, settings, before)
+        def change() -> dict[str, Any]:
+            before, after = (encode_tests(either, self._averaged) for either in (self._base, encoder))
+            return average_estimate(self._averaged, after, settings, before).to_dict()
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
         depends_on = {name: getattr(settings, name) for name in _SEAT}
@@ -328,9 +303,9 @@ class _Measurer:
     def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
         seed = self._settings.seat.seed
 
-        def compute() -> Residual:
+        def compute() -> dict[str, Any]:
             held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences, self._text)
-            return residual_leakage(held_out, self._held_out.lean(), seed=seed)
+            return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
 
         sentences = self._sentences.sha256["held_out"]
         text = hash_text("\n".join(self._text.texts))
@@ -345,9 +320,9 @@ class _Measurer:
         result = TaskScores({}, {})
         for task in self._senteval.names:
 
-            def run(task: str = task) -> TaskResult | _Missing:
-                one = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
-                return _Missing(one.missing[task]) if task in one.missing else one.tasks[task]
+            def run(task: str = task) -> dict[str, Any]:
+                result = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
+                return result.tasks[task].to_dict() if task in result.tasks else {"missing": result.missing[task]}
 
             plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
             if "missing" in plain:
@@ -372,8 +347,8 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
         base = compared[0] if compared else one
         change = {name: difference(one.figure(name), base.figure(name)) for name in FIGURES}
         compared.append(replace(one, difference=change))
-    seats = {name: getattr(settings.seat, name) for name in _SEAT}
-    about = FigureSettings(**seats, senteval_seed=settings.senteval.seed, pooling=settings.pooling)
+    about = {name: getattr(settings.seat, name) for name in _SEAT}
+    about |= {"senteval_seed": settings.senteval.seed, "pooling": settings.pooling, "averaged": AVERAGED}
     return EncoderReport(tuple(compared), tasks, about)
 
 
