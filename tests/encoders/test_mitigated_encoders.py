@@ -15,17 +15,18 @@ from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.store import with_hash
 from evenli.encoders.base import CallableEncoder, load_encoder, resolved_spec
 from evenli.encoders.direction import gender_direction
-from evenli.encoders.erasers import Erased, fit_leace, fit_leace_pairs
+from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered, sentences_to_fit
-from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
-from evenli.encoders.mitigation import (
+from evenli.encoders.hard_debias import (
     HardDebiasSettings,
-    MitigatedEncoder,
-    MitigationSettings,
+    hard_debias,
     hard_debias_file,
-    mitigate_encoder,
-    read_mitigated,
+    normalised,
+    save_vectors,
+    word_leakage,
 )
+from evenli.encoders.leace import fit_leace, fit_leace_pairs
+from evenli.encoders.mitigation import MitigatedEncoder, MitigationSettings, mitigate_encoder, read_mitigated
 from evenli.encoders.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.encoders.seat import seat_tests, texts_of
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors

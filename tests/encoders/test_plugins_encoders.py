@@ -48,13 +48,13 @@ MEANS = '''
 """Project out the difference between the class means, stretched by a factor that changes nothing."""
 import numpy as np
 
-from evenli.encoders.erasers import Projection
+from evenli.encoders.eraser import projection
 from evenli.core.mitigation import Method, Option
 
 
 def fit(data, settings, generator):
     difference = data.female.mean(axis=0) - data.male.mean(axis=0)
-    return Projection(settings["factor"] * difference.astype(np.float64), method="means")
+    return projection(settings["factor"] * difference.astype(np.float64), method="means")
 
 
 def fit_nothing(data, settings, generator):
@@ -148,7 +148,7 @@ def test_from_python(package: Path, tmp_path: Path) -> None:
         assert np.abs(difference).max() > 0.1
         with pytest.raises(InputError, match="factor"):
             evenli.mitigate("means", "letters:32", tmp_path / "other", factor=0.1)
-        with pytest.raises(InputError, match="Projection"):
+        with pytest.raises(InputError, match="Eraser"):
             evenli.mitigate("nothing", "letters:32", tmp_path / "nothing")
         assert not (tmp_path / "nothing").exists()
         # A package cannot take the place of a built-in backend.

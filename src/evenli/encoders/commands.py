@@ -17,7 +17,7 @@ from evenli.core.format import drawn_on, printable
 from evenli.core.rooms import Command
 
 if TYPE_CHECKING:
-    from evenli.encoders.mitigation import WordLeakage
+    from evenli.encoders.hard_debias import WordLeakage
     from evenli.encoders.residual import LeakageReport
     from evenli.encoders.senteval import SentEvalResult, TaskProgress
 
@@ -219,7 +219,7 @@ def hard_debias(
 
     Neutralise, equalise, bring to length 1.
     """
-    from evenli.encoders.mitigation import HardDebiasSettings, hard_debias_file
+    from evenli.encoders.hard_debias import HardDebiasSettings, hard_debias_file
 
     if ctx.info_name == "hard":
         terminal.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")

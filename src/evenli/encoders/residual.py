@@ -17,7 +17,7 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.record import Record
 from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
-from evenli.encoders.erasers import Erased, Eraser, FloatArray
+from evenli.encoders.eraser import Erased, Eraser, FloatArray
 from evenli.encoders.gendered import FEMALE, MALE, GenderedSet, ProbeText
 from evenli.encoders.leakage import Clustering, Leakage, leakage, neighbour_clustering
 from evenli.encoders.vectors import WordVectors
