@@ -18,7 +18,7 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.mitigation import Method
 from evenli.encoders.gendered import gendered_set
-from evenli.encoders.residual import LeakageReport, Residual
+from evenli.encoders.leakage import LeakageReport, Residual
 from evenli.encoders.seat import SeatSettings, seat_tests, texts_of
 from evenli.words.lists import split_words
 

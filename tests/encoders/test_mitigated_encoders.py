@@ -26,8 +26,8 @@ from evenli.encoders.hard_debias import (
     word_leakage,
 )
 from evenli.encoders.leace import fit_leace, fit_leace_pairs
+from evenli.encoders.leakage import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.encoders.mitigation import MitigatedEncoder, MitigationSettings, mitigate_encoder, read_mitigated
-from evenli.encoders.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.encoders.seat import seat_tests, texts_of
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table

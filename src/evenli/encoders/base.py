@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenli.audit.models.callables import fingerprint_of, foreign_code
 from evenli.core.binary import read_array
@@ -219,6 +219,27 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
     if problem:
         raise ModelError(f"{name} gave {problem}; {_EXPECTED}")
     return rows
+
+
+def table(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    """A copy of embeddings as float64 [n, d]; what is empty, of another shape or not finite is refused."""
+    try:
+        rows = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} are not a table of numbers ({error})") from error
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise InputError(f"{what} should be a table [n, d], found shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise InputError(f"{what} hold numbers that are not finite")
+    return rows
+
+
+def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Embeddings of texts in a female and a male version, two or more, in the same order."""
+    f, m = table(female, "the embeddings"), table(male, "the embeddings")
+    if f.shape != m.shape or len(f) < 2:
+        raise InputError(f"expected two tables of the same shape with 2 or more rows, not {f.shape} and {m.shape}")
+    return f, m
 
 
 def _detached(output: Any) -> Any:

@@ -18,7 +18,7 @@ from evenli.core.rooms import Command
 
 if TYPE_CHECKING:
     from evenli.encoders.hard_debias import WordLeakage
-    from evenli.encoders.residual import LeakageReport
+    from evenli.encoders.leakage import LeakageReport
     from evenli.encoders.senteval import SentEvalResult, TaskProgress
 
 # Named here so that the help needs no numerics; a test compares them with the library.

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.core.binary import read_arrays
 from evenli.core.errors import InputError, ModelError
 from evenli.core.io import hash_text, write_atomic
-from evenli.encoders.base import Encoder
+from evenli.encoders.base import Encoder, table
 
 FloatArray = NDArray[np.float64]
 CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
 """Texts on which the outputs must differ from those of the base encoder."""
-FEWEST = 2  # rows of a class: one alone has no spread
+_FEWEST = 2  # rows of a class: one alone has no spread
 ROUNDING = 1e-6  # of float32 embeddings
 _LAYOUT = 2  # of a stored eraser; raise it when what is stored changes
 _PARTS = ("read", "write", "centre")
@@ -43,21 +43,21 @@ class Eraser:
     history: tuple[float, ...] = field(default=(), repr=False)  # INLP: balanced held-out accuracy round by round
 
     def __post_init__(self) -> None:
-        arrays = {name: finite(getattr(self, name), "an array of the eraser") for name in _PARTS}
-        read, write, centre = arrays.values()
-        if read.ndim != 2 or not len(read) or write.shape != read.shape[::-1] or centre.shape != read.shape[1:]:
+        read, write = (table(rows, "the arrays of the eraser") for rows in (self.read, self.write))
+        centre = table(np.atleast_2d(self.centre), "the arrays of the eraser")[0]
+        if write.shape != read.shape[::-1] or centre.shape != read.shape[1:]:
             shapes = f"{read.shape}, {write.shape} and {centre.shape}"
             raise InputError(f"expected read [k, d], write [d, k] and centre [d], found {shapes}")
         if not np.allclose(read @ write, np.eye(len(read)), atol=1e-6):
             raise InputError("read times write is not the identity: the eraser would not be a projection")
-        for name, values in arrays.items():
+        for name, values in zip(_PARTS, (read, write, centre), strict=True):
             values.flags.writeable = False
             object.__setattr__(self, name, values)
 
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
         """Embeddings without the concept; float32 stays float32."""
-        rows = finite(x, "the embeddings")
-        if rows.ndim != 2 or rows.shape[1] != self.dimension:
+        rows = table(x, "the embeddings")
+        if rows.shape[1] != self.dimension:
             wanted = f"[n, {self.dimension}]"
             raise InputError(f"the eraser is for embeddings {wanted}, found shape {rows.shape}; fit one for these")
         erased = rows - ((rows - self.centre) @ self.read.T) @ self.write.T
@@ -93,9 +93,9 @@ class Eraser:
 
 def projection(directions: ArrayLike, method: str = "projection", history: tuple[float, ...] = ()) -> Eraser:
     """The eraser of a subspace, ``x - D^T D x`` with orthonormal rows D that span the directions [k, d]."""
-    rows = np.atleast_2d(finite(directions, "the directions"))
-    if rows.ndim != 2 or not rows.any():
-        raise InputError(f"expected directions [k, d] that are not all zero, found shape {rows.shape}")
+    rows = table(np.atleast_2d(directions), "the directions")
+    if not rows.any():
+        raise InputError("the directions are all zero")
     # A basis stays as it is, bit by bit.
     if not np.allclose(rows @ rows.T, np.eye(len(rows)), rtol=0, atol=1e-12):
         rows = basis(rows)
@@ -160,29 +160,18 @@ class Erased:
         return embeddings
 
 
-def finite(values: ArrayLike, what: str) -> FloatArray:
-    """A copy as float64; what is no number or not finite is refused."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} are not a table of numbers ({error})") from error
-    if not np.isfinite(array).all():
-        raise InputError(f"{what} hold numbers that are not finite")
-    return array
-
-
 def labelled(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
     """Embeddings, and their classes as numbers from 0."""
-    rows, labels = finite(x, "the embeddings"), np.asarray(y)
-    if rows.ndim != 2 or labels.shape != rows.shape[:1] or not rows.size:
+    rows, labels = table(x, "the embeddings"), np.asarray(y)
+    if labels.shape != rows.shape[:1]:
         raise InputError(f"expected embeddings [n, d] and n classes, found shapes {rows.shape} and {labels.shape}")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError("the classes hold numbers that are not finite")
     names, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InputError(f"all {len(rows)} rows are of class {names[0]}; a concept needs two or more classes")
-    if counts.min() < FEWEST:
-        raise InputError(f"class {names[counts.argmin()]} has {counts.min()} row(s), {FEWEST} or more are needed")
+    if counts.min() < _FEWEST:
+        raise InputError(f"class {names[counts.argmin()]} has {counts.min()} row(s), {_FEWEST} or more are needed")
     return rows, classes.astype(np.int64)
 
 

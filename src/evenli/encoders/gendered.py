@@ -6,7 +6,7 @@ make a gender direction (she, woman, mother, ...) are all in the first. Sentence
 tests of ``evenli.encoders.seat`` are in none of them, so that an effect after the mitigation is not one that was
 fitted away.
 
-What is left is measured by ``evenli.encoders.residual``.
+What is left is measured by ``evenli.encoders.leakage``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from evenli.encoders.base import resolved_spec
 from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_direction, read_pairs
 from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
-from evenli.encoders.leakage import leakage, neighbour_clustering
+from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
 from evenli.encoders.mitigation import (
     VECTORS,
     Base,
@@ -35,7 +35,6 @@ from evenli.encoders.mitigation import (
     identity_of,
     mitigated_folder,
 )
-from evenli.encoders.residual import Residual
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
 

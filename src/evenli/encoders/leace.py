@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from evenli.core.errors import InputError
 from evenli.core.extras import need
 from evenli.core.mitigation import Method, Option
-from evenli.encoders.eraser import ROUNDING, Eraser, FloatArray, finite, labelled
+from evenli.encoders.base import paired
+from evenli.encoders.eraser import ROUNDING, Eraser, FloatArray, labelled
 
 _RARE = 5  # sentences of a pair of words that make it a concept of its own
 _EQUAL = "the class means are equal already: there is nothing linear to erase"
@@ -45,10 +46,9 @@ def fit_leace_pairs(female: ArrayLike, male: ArrayLike, concepts: Sequence[str])
     probe on other text finds the rest. ``concepts`` names the pair behind every row; rare ones are taken together, and
     there are no more than an eighth of the dimensions.
     """
-    sides = [finite(side, "the embeddings") for side in (female, male)]
-    if sides[0].ndim != 2 or sides[0].shape != sides[1].shape or len(concepts) != len(sides[0]):
-        shapes = f"{sides[0].shape}, {sides[1].shape} and {len(concepts)} concepts"
-        raise InputError(f"expected two tables of the same shape and a concept for each row, not {shapes}")
+    sides = paired(female, male)
+    if len(concepts) != len(sides[0]):
+        raise InputError(f"{len(concepts)} concepts for {len(sides[0])} rows; give one for each")
     rows, _ = labelled(np.concatenate(sides), np.repeat([0, 1], len(concepts)))
     # As for one concept: where all sentences together do not differ, gender was erased before.
     if np.abs(sides[0].mean(axis=0) - sides[1].mean(axis=0)).max() <= ROUNDING * np.abs(rows - rows.mean(axis=0)).max():

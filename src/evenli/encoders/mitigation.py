@@ -36,7 +36,7 @@ from evenli.encoders.base import (
 )
 from evenli.encoders.eraser import CHECK, Erased, Eraser, load_eraser
 from evenli.encoders.gendered import BUILT_IN, GenderedSet, probe_text, sentences_to_fit
-from evenli.encoders.residual import LeakageReport, known_sentences, leakage_report
+from evenli.encoders.leakage import LeakageReport, known_sentences, leakage_report
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 
 _KIND, _ERASER, VECTORS = "mitigated encoder", "eraser.npz", "vectors.npz"

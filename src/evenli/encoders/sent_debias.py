@@ -10,15 +10,13 @@ from numpy.typing import ArrayLike
 
 from evenli.core.errors import InputError
 from evenli.core.mitigation import Method, Option
-from evenli.encoders.eraser import FEWEST, Eraser, finite, projection
+from evenli.encoders.base import paired
+from evenli.encoders.eraser import Eraser, projection
 
 
 def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1) -> Eraser:
     """Project out principal components of the differences, not centred: what all of them share is what is sought."""
-    f, m = finite(female, "the embeddings"), finite(male, "the embeddings")
-    if f.ndim != 2 or f.shape != m.shape or len(f) < FEWEST:
-        shapes = f"{f.shape} and {m.shape}"
-        raise InputError(f"expected two tables of the same shape with {FEWEST} or more rows, not {shapes}")
+    f, m = paired(female, male)
     _, sigma, axes = np.linalg.svd(f - m, full_matrices=False)
     # Directions below the rounding of float32 are noise, not differences.
     scale = max(np.abs(f).max(), np.abs(m).max()) * np.sqrt(f.size)

@@ -28,7 +28,7 @@ from evenli.core.store import UNREADABLE, RunDir
 from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
 from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
-from evenli.encoders.residual import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.encoders.seat import (
     AVERAGED,
     AssociationResult,

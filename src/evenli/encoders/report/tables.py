@@ -8,9 +8,8 @@ from dataclasses import replace
 from evenli.core.dots import Dot, dots
 from evenli.core.format import interval, number, signed
 from evenli.core.page import Block, Fact, render
-from evenli.encoders.leakage import Leakage
+from evenli.encoders.leakage import Leakage, Residual
 from evenli.encoders.report import EncoderFigures, EncoderReport, difference
-from evenli.encoders.residual import Residual
 from evenli.encoders.seat import AVERAGED
 from evenli.encoders.seat.tables import tests_block
 from evenli.encoders.tables import LIMIT, cells
