@@ -138,7 +138,7 @@ def parse_spec(spec: str) -> tuple[str, str]:
         return ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
     if Path(spec).is_file():
         return "vectors", spec
-    raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{one}:…' for one in ENCODERS)}, a folder or a file")
+    raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{kind}:…' for kind in ENCODERS)}, a folder or a file")
 
 
 def resolved_spec(spec: str) -> str:
@@ -245,7 +245,7 @@ def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDA
 def _detached(output: Any) -> Any:
     """Tensors of torch as arrays: without gradient, off the GPU, in a type that numpy has."""
     if isinstance(output, list | tuple):
-        return [_detached(one) if hasattr(one, "detach") else one for one in output]
+        return [_detached(row) if hasattr(row, "detach") else row for row in output]
     if not hasattr(output, "detach"):
         return output
     plain = output.detach().cpu()

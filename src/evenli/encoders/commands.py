@@ -19,7 +19,7 @@ from evenli.core.rooms import Command
 if TYPE_CHECKING:
     from evenli.encoders.hard_debias import WordLeakage
     from evenli.encoders.leakage import LeakageReport
-    from evenli.encoders.senteval import SentEvalResult, TaskProgress
+    from evenli.encoders.senteval import SentEvalResult
 
 # Named here so that the help needs no numerics; a test compares them with the library.
 TESTS = ("C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b")
@@ -106,11 +106,14 @@ def senteval(
     try:
         with terminal.heartbeat(as_json) as step:
 
-            def on_progress(progress: TaskProgress) -> None:
-                step(f"task {progress.task}" if progress.result is None else "")
-                _print_progress(progress)
+            def on_step(task: str, line: str) -> None:
+                step("" if line else f"task {task}")
+                if line:
+                    terminal.warn(line)
+                elif sys.stderr.isatty():  # the line of the result will replace it
+                    print(f"evenli: {printable(task)} …", end="\r", file=drawn_on(sys.stderr), flush=True)
 
-            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=on_progress)
+            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_step=on_step)
     except UnsavedResultError as error:
         _print(error.result, as_json)
         raise
@@ -134,13 +137,6 @@ def _print(result: SentEvalResult, as_json: bool) -> None:
     for reason in result.missing.values():
         terminal.warn(f"not run: {reason}")
     terminal.print_json(result.to_dict())
-
-
-def _print_progress(progress: TaskProgress) -> None:
-    if progress.result is not None:
-        terminal.warn(str(progress))
-    elif sys.stderr.isatty():  # the line of the result will replace it
-        print(f"evenli: {printable(str(progress))}", end="\r", file=drawn_on(sys.stderr), flush=True)
 
 
 def encoder_report(

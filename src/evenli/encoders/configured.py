@@ -77,17 +77,12 @@ class Configured:
                     "st:…, or set the pooling (--pooling)"
                 )
             return self.pooling or "mean", ""
-        note = self.differs(asked, name)
+        notes = []
+        if self.pooling not in {"", asked}:
+            notes.append(f"{name} is configured for {self.pooling} pooling, {asked} pooling was asked for")
         if self.beyond:
-            left_out = f"{name} is configured with {', '.join(self.beyond)}, which is left out here"
-            note = "; ".join(filter(None, (note, left_out)))
-        return asked, note
-
-    def differs(self, asked: str, name: str) -> str:
-        """What to say where another pooling is asked for than is configured; empty where it is the same."""
-        if not self.pooling or self.pooling == asked:
-            return ""
-        return f"{name} is configured for {self.pooling} pooling, {asked} pooling was asked for"
+            notes.append(f"{name} is configured with {', '.join(self.beyond)}, which is left out here")
+        return asked, "; ".join(notes)
 
 
 def read_modules(file: Path) -> list[tuple[str, str]]:
@@ -116,7 +111,7 @@ def _modes(fields: dict[str, Any]) -> list[str]:
     """Poolings that are switched on: one name or a list since version 5.2, a switch for each before."""
     mode = fields.get("pooling_mode")
     if mode is not None:
-        return [str(one) for one in mode] if isinstance(mode, list) else [str(mode)]
+        return list(map(str, mode)) if isinstance(mode, list) else [str(mode)]
     switches = (
         (key.removeprefix("pooling_mode_"), on) for key, on in fields.items() if key.startswith("pooling_mode_")
     )

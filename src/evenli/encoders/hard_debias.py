@@ -21,20 +21,13 @@ from evenli.core.io import hash_files, write_atomic
 from evenli.core.mitigation import Method
 from evenli.core.record import Record
 from evenli.core.store import replacing
+from evenli.encoders import mitigation
 from evenli.encoders.base import resolved_spec
 from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_direction, read_pairs
 from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
 from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
-from evenli.encoders.mitigation import (
-    VECTORS,
-    Base,
-    Mitigated,
-    StoredFile,
-    check_differs,
-    identity_of,
-    mitigated_folder,
-)
+from evenli.encoders.mitigation import VECTORS, Base, Mitigated, StoredFile
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
 
@@ -236,20 +229,25 @@ def hard_debias_file(
     """
     settings = settings or HardDebiasSettings()
     out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
-    _check_names(out, file, overwrite)
+    if out.suffix in _OTHER_FORMATS:
+        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
+    if out.suffix == ".npz" and out.exists() and not overwrite:
+        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
+    if ":" in str(file) and not file.exists():
+        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
     before = load_vectors(file)
     direction = gender_direction(before, settings.pairs)
     after = normalised(before) if settings.control else hard_debias(before, direction)
     if out.suffix == ".npz":
         save_vectors(after, out)
     else:
-        check_differs(VectorMean(before), VectorMean(after), out)
-        base = Base(resolved_spec(f"vectors:{file}"), "mean", identity_of(VectorMean(before)))
-        with replacing(mitigated_folder(out), overwrite=overwrite) as folder:
+        mitigation.check_differs(VectorMean(before), VectorMean(after), out)
+        base = Base(resolved_spec(f"vectors:{file}"), "mean", mitigation.identity_of(VectorMean(before)))
+        with replacing(mitigation.mitigated_folder(out), overwrite=overwrite) as folder:
             sha256 = hash_files([save_vectors(after, folder / VECTORS)])
             about = {"pairs": settings.pairs, "control": settings.control}
             written = StoredFile(sha256, VECTORS, after.dimension)
-            mitigated_folder(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
+            mitigation.mitigated_folder(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
     leaks, reason = None, ""
     try:
         leaks = WordLeakage(*word_leakage(before, after, direction, seed=settings.seed))
@@ -258,15 +256,6 @@ def hard_debias_file(
         reason = str(error)
     place = "file" if out.suffix == ".npz" else "folder"
     return HardDebiased(len(after), after.notes, leaks, reason, **{place: out})
-
-
-def _check_names(out: Path, file: Path, overwrite: bool) -> None:
-    if out.suffix in _OTHER_FORMATS:
-        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
-    if out.suffix == ".npz" and out.exists() and not overwrite:
-        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
-    if ":" in str(file) and not file.exists():
-        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
 
 
 HARD_DEBIAS = Method(

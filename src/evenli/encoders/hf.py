@@ -186,8 +186,8 @@ def _check_fields(file: Path) -> None:
     nested = fields.get("types")
     kinds += nested.values() if isinstance(nested, dict) else ()
     layers = [fields.get(key) for key in ("tokenizer_class", "activation_function")]
-    foreign = [one for one in kinds if not str(one).startswith(_LIBRARY)]
-    foreign += [one for one in layers if "." in str(one) and not str(one).startswith((_LIBRARY, "torch.nn."))]
+    foreign = [name for name in kinds if not str(name).startswith(_LIBRARY)]
+    foreign += [name for name in layers if "." in str(name) and not str(name).startswith((_LIBRARY, "torch.nn."))]
     if foreign:
         raise ModelError(
             f"{file} asks to run code of its own ({foreign[0]}); evenli runs no such code. "

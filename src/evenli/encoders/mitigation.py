@@ -161,6 +161,9 @@ def mitigate_encoder(
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
         on_step("measuring what is left of gender")
+        # The pooling to load the encoder with again; empty where its own files decide.
+        used = getattr(base, "pooling", settings.pooling)
+        pooling = used if used in POOLINGS else settings.pooling or ""
         written = EraserFile(
             sha256=hash_files([eraser.save(folder / _ERASER)]),
             identity=eraser.identity,
@@ -170,7 +173,7 @@ def mitigate_encoder(
         )
         result = MitigatedEncoder(
             method=settings.method,
-            base=Base(resolved_spec(spec), _pooling(base, settings.pooling), identity_of(base)),
+            base=Base(resolved_spec(spec), pooling, identity_of(base)),
             settings={**settings.options, "seed": settings.seed},
             eraser=written,
             note=str(getattr(base, "note", "")),
@@ -204,12 +207,6 @@ def mitigated_folder(path: str | Path) -> RunDir:
     """The folder of a mitigated encoder."""
     # The cached copy of the vectors counts as ours.
     return RunDir(path, kind=_KIND, manifest=MITIGATED, owned=(_ERASER, VECTORS, CACHE))
-
-
-def _pooling(encoder: Encoder, asked: str | None) -> str:
-    """The pooling to load the encoder with again; empty where its own files decide."""
-    used = getattr(encoder, "pooling", asked)
-    return used if used in POOLINGS else asked or ""
 
 
 def identity_of(encoder: Encoder) -> str:

@@ -68,7 +68,7 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
-        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id=0)
+        tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
         embeddings: Embeddings | None = None
         for rows in self._batches(tokens.lengths):
             pooled = self._run(tokens[rows])

@@ -66,7 +66,7 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
         raise InputError(f"{path}, line 1: the header says {shape[1]} numbers a row, expected 1 to {_WIDEST}")
     fields = rest.partition(b"\n")[0].split()
     # The header is the same in both: it is text if a row of text follows, and binary numbers hardly ever read so.
-    textual = len(fields) > 1 and all(_number(one) is not None for one in fields[-min(len(fields) - 1, shape[1]) :])
+    textual = len(fields) > 1 and all(_number(field) is not None for field in fields[-min(len(fields) - 1, shape[1]) :])
     return _text_blocks(path, shape) if textual or not rest.strip() else _binary_blocks(path, shape)
 
 

@@ -128,7 +128,7 @@ class EncoderReport(Record, frozen=True):
     settings: dict[str, Any] = msgspec.field(default_factory=dict)  # what the figures depend on besides the encoders
 
     def __repr__(self) -> str:
-        parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
+        parts = (f"{encoder.label} {encoder.figure('seat')}" for encoder in self.encoders)
         return f"EncoderReport(mean SEAT effect: {', '.join(parts)})"
 
 
@@ -187,7 +187,7 @@ class _ReportDir(RunDir):
         return others + super().foreign_files()
 
 
-class _Stored:
+class _StoredFigures:
     """Figures of one encoder in the report's directory: computed once for the same encoder and settings."""
 
     def __init__(self, run: RunDir | None, identity: str, on_step: Callable[[str], None]) -> None:
@@ -242,13 +242,13 @@ class _Measurer:
             spec, pooling=settings.pooling, device=settings.device, online=settings.online
         )
         identity = str(encoder.identity)
-        same = next((one.spec for one in self.encoders if one.identity == identity), None)
+        same = next((earlier.spec for earlier in self.encoders if earlier.identity == identity), None)
         if same is not None:
             raise InputError(f"{spec} is the same encoder as {same}; name each once")
         # Differences and leakage need the base again for every encoder; its embeddings come from the cache.
         encoder = self._share(encoder)
         self._base = encoder if self._base is None else self._base
-        stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
+        stored = _StoredFigures(self._run, identity, lambda figure: self._on_step(label, figure))
         note = "; ".join(filter(None, (unpooled, _note(encoder, str(self._base.identity)))))
         about = (spec, label, identity, _method(encoder), note)
         figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
@@ -268,7 +268,7 @@ class _Measurer:
                 del self._caches[other]
         return self._caches.setdefault(identity, EmbeddingCache(encoder))
 
-    def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
+    def _seat(self, encoder: Encoder, stored: _StoredFigures) -> SeatFigures:
         settings = self._settings.seat
 
         def effects() -> dict[str, Any]:
@@ -279,7 +279,7 @@ class _Measurer:
             return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
 
         def change() -> dict[str, Any]:
-            before, after = (encode_tests(either, self._averaged) for either in (self._base, encoder))
+            before, after = (encode_tests(which, self._averaged) for which in (self._base, encoder))
             return average_estimate(self._averaged, after, settings, before).to_dict()
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
@@ -300,7 +300,7 @@ class _Measurer:
     def _held_out(self) -> HeldOut:
         return HeldOut.of(self._base, self._sentences, self._text)
 
-    def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
+    def _leakage(self, encoder: Encoder, stored: _StoredFigures) -> Residual:
         seed = self._settings.seat.seed
 
         def compute() -> dict[str, Any]:
@@ -312,7 +312,7 @@ class _Measurer:
         depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences, "text": text}
         return Residual.from_dict(stored.get("leakage", depends_on, compute))
 
-    def _scores(self, encoder: Encoder, stored: _Stored) -> TaskScores | None:
+    def _scores(self, encoder: Encoder, stored: _StoredFigures) -> TaskScores | None:
         """SentEval one task at a time, so that each is stored as soon as it is done."""
         data = self._data
         if data is None:
@@ -336,17 +336,16 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
     """Add the mean over the tasks that all encoders have, and every encoder's difference to the first."""
     first = encoders[0].senteval
     # A mean over other tasks than those of the base would compare tasks, not encoders.
-    tasks = tuple(
-        task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
-    )
+    names = first.tasks if first else ()
+    tasks = tuple(name for name in names if all(encoder.score(name) is not None for encoder in encoders))
     compared: list[EncoderFigures] = []
-    for one in encoders:
-        if tasks and one.senteval:
-            mean = float(np.mean([one.senteval.tasks[task].score for task in tasks]))
-            one = replace(one, senteval=replace(one.senteval, overall=round(mean, 6)))
-        base = compared[0] if compared else one
-        change = {name: difference(one.figure(name), base.figure(name)) for name in FIGURES}
-        compared.append(replace(one, difference=change))
+    for figures in encoders:
+        if tasks and figures.senteval:
+            mean = float(np.mean([figures.senteval.tasks[task].score for task in tasks]))
+            figures = replace(figures, senteval=replace(figures.senteval, overall=round(mean, 6)))
+        base = compared[0] if compared else figures
+        change = {name: difference(figures.figure(name), base.figure(name)) for name in FIGURES}
+        compared.append(replace(figures, difference=change))
     about = {name: getattr(settings.seat, name) for name in _SEAT}
     about |= {"senteval_seed": settings.senteval.seed, "pooling": settings.pooling, "averaged": AVERAGED}
     return EncoderReport(tuple(compared), tasks, about)

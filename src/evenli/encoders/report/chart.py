@@ -21,7 +21,9 @@ def encoder_chart(report: EncoderReport) -> Any:
     """Fairness against accuracy: SEAT against SentEval, or against the linear probe where there is no SentEval."""
     alt = load_altair("the chart of an encoder report")
     scored = bool(report.tasks)
-    points = [point for at, one in enumerate(report.encoders) for point in _points(one, base=at == 0, scored=scored)]
+    points = [
+        point for at, encoder in enumerate(report.encoders) for point in _points(encoder, base=at == 0, scored=scored)
+    ]
     if not points:
         raise InputError("nothing to draw: no encoder has both figures; see the notes of the report")
     title = "accuracy of a linear probe for gender: 0.5 leaks nothing to it"
@@ -64,11 +66,11 @@ def _free_side(
 
     def is_free(side: str) -> bool:
         onward = 1 if side == "left" else -1  # left-aligned names run to the right
-        ahead = [onward * (one["x"] - point["x"]) for one in points if abs(one["y"] - point["y"]) < 2 * size[1]]
+        ahead = [onward * (other["x"] - point["x"]) for other in points if abs(other["y"] - point["y"]) < 2 * size[1]]
         return not any(0 < distance < size[0] * len(point["label"]) for distance in ahead)
 
-    other = "left" if wanted == "right" else "right"
-    return other if is_free(other) and not is_free(wanted) else wanted
+    opposite = "left" if wanted == "right" else "right"
+    return opposite if is_free(opposite) and not is_free(wanted) else wanted
 
 
 def _spread_names(points: list[dict[str, Any]], apart: float) -> None:

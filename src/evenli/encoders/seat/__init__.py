@@ -259,14 +259,14 @@ class SeatResult(Record, frozen=True):
         return f"SeatResult({len(self.tests)} tests{average})"
 
     @property
+    def effects(self) -> dict[str, float]:
+        """The effect of every test."""
+        return {test.name: test.effect.value for test in self.tests}
+
+    @property
     def mean(self) -> AverageEffect:
         """Average of the gender tests C6 to C8b; NaN with a note if one of them was not run."""
-        return self.average(AVERAGED)
-
-    def average(self, names: Sequence[str] | None = None) -> AverageEffect:
-        """Average of some tests; None for all."""
-        effects = {test.name: test.effect.value for test in self.tests}
-        return average_effect(effects, list(effects) if names is None else names)
+        return average_effect(self.effects)
 
     @property
     def _defined_mean(self) -> AverageEffect | None:
@@ -318,7 +318,7 @@ def seat_from_vectors(
         results.append(replace(result, name=test.name, title=test.title, kind=test.level))
     p_values = [result.p for result in results]
     corrected = zip(results, holm(p_values), association.benjamini_hochberg(p_values), strict=True)
-    return SeatResult(tuple(replace(one, p_holm=by_holm, p_bh=by_bh) for one, by_holm, by_bh in corrected), settings)
+    return SeatResult(tuple(replace(test, p_holm=by_holm, p_bh=by_bh) for test, by_holm, by_bh in corrected), settings)
 
 
 def encode_tests(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str, Embeddings]:
@@ -354,7 +354,7 @@ def average_estimate(
     Both are asked with the same words in every resample, so that most of what words alone do drops out.
     """
     encoders = [vectors] if before is None else [vectors, before]
-    if not all(np.any(one[text]) for one in encoders for text in texts_of(tests)):
+    if not all(np.any(rows[text]) for rows in encoders for text in texts_of(tests)):
         note = "undefined: an embedding is zero and has no direction"
         return Estimate.undefined(note, settings.coverage, len(tests))
     draws: dict[tuple[str, ...], Values] = {}
