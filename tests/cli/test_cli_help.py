@@ -256,8 +256,8 @@ def test_work_that_cannot_be_counted_says_what_it_is_at(monkeypatch) -> None:
         said.append(text)
         spoken.set()
 
-    monkeypatch.setattr(shared, "_PAUSE", 0.01)
-    monkeypatch.setattr(shared, "warn", warn)
+    monkeypatch.setattr(terminal, "_PAUSE", 0.01)
+    monkeypatch.setattr(terminal, "warn", warn)
     with terminal.heartbeat(False) as step:
         step("encoding 12 texts")
         assert spoken.wait(30)
@@ -283,7 +283,7 @@ def test_seat_mitigate_and_meta_tell_their_steps(tmp_path: Path) -> None:
 
 def test_a_piped_audit_speaks(tmp_path: Path) -> None:
     code = (
-        "import evenli.core.commands as s, sys; s._PAUSE = 0.0\n"
+        "import evenli.core.terminal as s, sys; s._PAUSE = 0.0\n"
         "from evenli.cli import main\n"
         f"sys.argv = ['evenli', 'audit', 'fake:even', '--limit', '50', '-o', {str(tmp_path / 'run')!r}]\nmain()"
     )

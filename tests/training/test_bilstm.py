@@ -17,8 +17,6 @@ torch = pytest.importorskip("torch")
 
 from evenli.core.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
 from evenli.core.store import hold  # noqa: E402
-from evenli.corpus.bias import BiasScorer  # noqa: E402
-from evenli.corpus.importance import MaxPooled  # noqa: E402
 from evenli.encoders.base import (  # noqa: E402
     EmbeddingCache,
     load_encoder,
@@ -239,7 +237,8 @@ def test_bad_settings_are_refused(vectors: WordVectors) -> None:
 
 def test_importance_of_a_bias_score(encoder: BiLSTMMax, vectors: WordVectors) -> None:
     axis = np.eye(9)[:1].repeat(3, axis=0)
-    scorer = BiasScorer(vectors, direction_from_sentences(axis, -axis), weights=MaxPooled(encoder))
+    bias, importance = (pytest.importorskip(f"evenli.corpus.{name}") for name in ("bias", "importance"))
+    scorer = bias.BiasScorer(vectors, direction_from_sentences(axis, -axis), weights=importance.MaxPooled(encoder))
     scored = scorer.score("She likes the zzz new pink dress")
     (pooled,) = encoder.argmax([["She", "likes", "the", "new", "pink", "dress"]])
     assert [word.count for word in scored.words] == [*pooled.counts[1:4], None, *pooled.counts[4:-1]]

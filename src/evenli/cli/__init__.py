@@ -42,6 +42,10 @@ class Root(FullHelp):
 
     sections: ClassVar[dict[str, list[str]]] = {title: [] for title in SECTIONS}
 
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """The names in the order of the sections."""
+        return [name for names in self.sections.values() for name in names]
+
 
 def assemble() -> typer.Typer:
     """The command line that the rooms make up."""

@@ -46,7 +46,11 @@ def records(kind: type[Record] = Record) -> Iterator[type[Record]]:
 @pytest.fixture(scope="module", autouse=True)
 def every_module() -> None:
     for module in pkgutil.walk_packages(evenli.__path__, "evenli."):
-        if ".interop" not in module.name and "__main__" not in module.name and "lm_eval" not in module.name:
+        if (
+            not module.name.endswith((".inspect_task", ".mteb", ".st"))
+            and "__main__" not in module.name
+            and "lm_eval" not in module.name
+        ):
             importlib.import_module(module.name)
 
 
