@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import SEEDS, argument, choice, option, output, several
@@ -17,8 +15,7 @@ from evenli.core.format import drawn_on, printable
 from evenli.core.rooms import Command
 
 if TYPE_CHECKING:
-    from evenli.encoders.hard_debias import WordLeakage
-    from evenli.encoders.leakage import LeakageReport
+    from evenli.core.page import Block
     from evenli.encoders.senteval import SentEvalResult
 
 # Named here so that the help needs no numerics; a test compares them with the library.
@@ -51,7 +48,6 @@ def seat(
     from evenli.encoders.seat import SeatSettings, choose_tests
     from evenli.encoders.seat import seat as run_seat
     from evenli.encoders.seat.tables import associations, seat_page
-    from evenli.encoders.tables import print_block
 
     settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
     # A comma may be part of a file's name.
@@ -67,7 +63,7 @@ def seat(
         content["settings"]["pooling"] = getattr(loaded, "pooling", pooling)
         terminal.print_json({"encoder": encoder, **content})
         return
-    print_block(associations(result), terminal.console())
+    _show(associations(result))
 
 
 def senteval(
@@ -92,8 +88,10 @@ def senteval(
 
     The tasks are those of Dolci et al. 2023.
     """
+    from evenli.core.page import write_page
     from evenli.encoders.senteval import ResultFile, SentEvalSettings, UnsavedResultError
     from evenli.encoders.senteval import senteval as run_senteval
+    from evenli.encoders.senteval.tables import senteval_page
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
@@ -121,18 +119,14 @@ def senteval(
         raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
     _print(result, as_json)
     if html is not None:
-        from evenli.core.page import write_page
-        from evenli.encoders.senteval.tables import senteval_page
-
         write_page(senteval_page(result, encoder), html)
 
 
 def _print(result: SentEvalResult, as_json: bool) -> None:
     from evenli.encoders.senteval.tables import scores
-    from evenli.encoders.tables import print_block
 
     if not as_json:
-        print_block(scores(result), terminal.console())
+        _show(scores(result))
         return
     for reason in result.missing.values():
         terminal.warn(f"not run: {reason}")
@@ -165,7 +159,6 @@ def encoder_report(
     from evenli.encoders.report.tables import report_blocks
     from evenli.encoders.seat import SeatSettings
     from evenli.encoders.senteval import SentEvalSettings
-    from evenli.encoders.tables import print_block
 
     # Settings first: a wrong one is refused before an encoder is loaded.
     tests = SeatSettings(seed=seed, permutations=permutations)
@@ -185,8 +178,7 @@ def encoder_report(
     if as_json:
         terminal.print_json(report.to_dict())
         return
-    for block in report_blocks(report):
-        print_block(block, terminal.console())
+    _show(*report_blocks(report))
     if files:
         terminal.say(f"written: {', '.join(map(str, files))}")
 
@@ -202,7 +194,6 @@ def _load(spec: str, pooling: str | None, device: str | None, online: bool = Fal
 
 
 def hard_debias(
-    ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[Path, output("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).")],
     pairs: Annotated[str, choice("Pairs of the direction, or a file.", ("ten", "long"), closed=False)] = "ten",
@@ -216,9 +207,8 @@ def hard_debias(
     Neutralise, equalise, bring to length 1.
     """
     from evenli.encoders.hard_debias import HardDebiasSettings, hard_debias_file
+    from evenli.encoders.report.tables import leakage_block
 
-    if ctx.info_name == "hard":
-        terminal.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
     with terminal.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
     if as_json:
@@ -229,14 +219,14 @@ def hard_debias(
     if result.leakage is None:
         terminal.say(f"what is left was not measured: {result.not_measured}")
         return
-    _print_leakage(result.leakage, words=True)
+    _show(leakage_block(result.leakage.before, result.leakage.after, words=True))
 
 
-def _print_leakage(found: WordLeakage | LeakageReport, *, words: bool = False) -> None:
-    from evenli.encoders.report.tables import leakage_block
+def _show(*blocks: Block) -> None:
     from evenli.encoders.tables import print_block
 
-    print_block(leakage_block(found.before, found.after, words=words), terminal.console())
+    for block in blocks:
+        print_block(block, terminal.console())
 
 
 _FIT = (
@@ -262,6 +252,7 @@ def mitigate_with(
 ) -> None:
     """Fit a method, write the mitigated encoder and print what is left of gender."""
     from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+    from evenli.encoders.report.tables import leakage_block
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
     settings = MitigationSettings(method.name, fit, seed, options, probe, pooling, device, online)
@@ -280,7 +271,7 @@ def mitigate_with(
     left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
     if left_out:
         terminal.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
-    _print_leakage(left)
+    _show(leakage_block(left.before, left.after))
 
 
 COMMANDS = (

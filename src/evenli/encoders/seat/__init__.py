@@ -362,12 +362,9 @@ def average_estimate(
     if before is not None:
         earlier, drawn = _sizes(tests, before, settings, draws)
         value, resampled = value - earlier, resampled - drawn
-    if not np.isfinite(resampled).all():
-        return replace(Estimate.undefined(association.NO_SPREAD, settings.coverage, len(tests)), value=value)
-    low, high = association.percentile_interval(resampled, settings.coverage)
-    low, se = low if before is not None else max(low, 0.0), float(resampled.std(ddof=1))
     note = "over the words of the tests, signs held"
-    return Estimate(value, low, high, se, settings.coverage, len(tests), {}, note)
+    found = association.bootstrapped(value, resampled, settings.coverage, len(tests), note)
+    return found if before is not None or math.isnan(found.low) else replace(found, low=max(found.low, 0.0))
 
 
 def _sizes(

@@ -29,7 +29,7 @@ Sides = Literal["one", "two"]
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-NO_SPREAD = "no interval: some choices of words leave no spread between targets"
+_NO_SPREAD = "no interval: some choices of words leave no spread between targets"
 _SETS = ("X", "Y", "A", "B")
 _CONSTANT = 1e-12  # a spread of associations up to this is none
 _ROUNDING = 1e-13  # error of one association; sums of n of them tie within n times this
@@ -131,11 +131,10 @@ def association_test(
     sizes = [len(part) for part in tables]
     if words is not None and [len(part) for part in words] != sizes:
         raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
-    note, units = _why_undefined(tables), None
-    if not note:
-        units = UnitSets.of(tables, words, settings.ddof)
-        if math.isnan(units.effect):
-            note = "undefined: all targets have the same association, so nothing separates X from Y"
+    note = _why_undefined(tables)
+    units = None if note else UnitSets.of(tables, words, settings.ddof)
+    if units is not None and math.isnan(units.effect):
+        note = "undefined: all targets have the same association, so nothing separates X from Y"
     effect = Estimate.undefined(note, settings.coverage, sizes[0] + sizes[1])
     result = AssociationResult(dict(zip(_SETS, sizes, strict=True)), settings.sides, settings.ddof, effect)
     if note or units is None:
@@ -143,20 +142,16 @@ def association_test(
     generator = generator or np.random.default_rng(settings.seed)
     rule = (settings.sides, settings.permutations)
     published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
-    if units.clustered:
+    if sum(units.words) < len(units.associations):  # a word has several texts
         # Draws of its own, so that the published p and the interval do not depend on it.
         p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
-    effect = replace(effect, value=units.effect)
-    result = replace(result, effect=effect, p=p, p_published=published[0], exact=exact, permutations=counted)
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
-    if not settings.resamples or single:
-        note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
-        return replace(result, effect=replace(effect, note=note))
-    effects = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
-    if np.isnan(effects).any():
-        return replace(result, effect=replace(effect, note=NO_SPREAD))
-    low, high = percentile_interval(effects, settings.coverage)
-    return replace(result, effect=replace(effect, low=low, high=high, se=float(effects.std(ddof=1))))
+    note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
+    effect = replace(effect, value=units.effect, note=note)
+    if settings.resamples and not single:
+        resampled = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
+        effect = bootstrapped(units.effect, resampled, settings.coverage, effect.n)
+    return replace(result, effect=effect, p=p, p_published=published[0], exact=exact, permutations=counted)
 
 
 def _matrix(values: ArrayLike, name: str) -> Values:
@@ -217,11 +212,6 @@ class UnitSets:
         return int(self.index[0].max()) + 1, int(self.index[1].max()) + 1
 
     @property
-    def clustered(self) -> bool:
-        """Whether a word of the targets has several texts."""
-        return sum(self.words) < len(self.associations)
-
-    @property
     def by_word(self) -> Values:
         """The mean of ``s`` over the texts of every word, those of X first."""
         owner = np.concatenate([self.index[0], self.index[1] + self.words[0]])
@@ -264,10 +254,12 @@ def draw_words(index: Index, resamples: int, generator: np.random.Generator) -> 
     return generator.multinomial(words, np.full(words, 1 / words), size=resamples).astype(np.float64)
 
 
-def percentile_interval(values: Values, coverage: float) -> tuple[float, float]:
-    """The ends between which the middle ``coverage`` of the resampled values lies."""
-    low, high = np.quantile(values, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return float(low), float(high)
+def bootstrapped(value: float, resampled: Values, coverage: float, n: int, note: str = "") -> Estimate:
+    """A value with the ends between which the middle ``coverage`` of the resampled values lies."""
+    if not np.isfinite(resampled).all():
+        return replace(Estimate.undefined(_NO_SPREAD, coverage, n), value=value)
+    low, high = np.quantile(resampled, [(1 - coverage) / 2, (1 + coverage) / 2])
+    return Estimate(value, float(low), float(high), float(resampled.std(ddof=1)), coverage, n, {}, note)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
