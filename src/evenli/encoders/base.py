@@ -52,24 +52,18 @@ class Encoder(Protocol):
 class EncoderRequest:
     """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
 
-    pooling: str = "mean"
+    pooling: str | None = None  # mean, cls or max; None where the encoder's own files decide
     device: str | None = None
     online: bool = False
-    configured: bool = False  # no pooling was asked for: take the one that the encoder's own files say, if any
-
-    @property
-    def asked(self) -> str | None:
-        """The pooling that was asked for; None where the encoder's own files decide."""
-        return None if self.configured else self.pooling
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
 
     def keep_pooling(self, name: str, own: str = "") -> None:
         """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""
-        if self.asked not in {None, own}:
+        if self.pooling not in {None, own}:
             raise PoolingError(
-                f"{name} has {own or 'its own'} pooling and takes no other; a choice (--pooling {self.asked}) is for "
+                f"{name} has {own or 'its own'} pooling and takes no other; a choice (--pooling {self.pooling}) is for "
                 "hf and onnx encoders"
             )
 
@@ -100,7 +94,7 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
     kind, target = parse_spec(spec)
-    request = EncoderRequest(pooling or "mean", device, online, configured=pooling is None)
+    request = EncoderRequest(pooling, device, online)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
@@ -163,9 +157,9 @@ def parts_of(spec: str) -> list[str]:
     return [folder, vectors] if folder and vectors else [target.rstrip(",")]
 
 
-def check_pooling(pooling: str) -> None:
+def check_pooling(pooling: str | None) -> None:
     """Refuse an unknown way of pooling."""
-    if pooling not in POOLINGS:
+    if pooling is not None and pooling not in POOLINGS:
         raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
 
 

@@ -27,7 +27,7 @@ from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_di
 from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
 from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
-from evenli.encoders.mitigation import VECTORS, Base, Mitigated, StoredFile
+from evenli.encoders.mitigation import VECTORS, Mitigated, StoredFile, Unmitigated
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
 
@@ -242,7 +242,7 @@ def hard_debias_file(
         save_vectors(after, out)
     else:
         mitigation.check_differs(VectorMean(before), VectorMean(after), out)
-        base = Base(resolved_spec(f"vectors:{file}"), "mean", mitigation.identity_of(VectorMean(before)))
+        base = Unmitigated(resolved_spec(f"vectors:{file}"), "mean", mitigation.identity_of(VectorMean(before)))
         with replacing(mitigation.mitigated_folder(out), overwrite=overwrite) as folder:
             sha256 = hash_files([save_vectors(after, folder / VECTORS)])
             about = {"pairs": settings.pairs, "control": settings.control}

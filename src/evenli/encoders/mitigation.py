@@ -64,7 +64,7 @@ class MitigationSettings:
         object.__setattr__(self, "options", method.settings(self.options))
 
 
-class Base(Record, frozen=True):
+class Unmitigated(Record, frozen=True):
     """The encoder before the mitigation: its spec with absolute paths, its pooling, and what changes with it."""
 
     spec: str
@@ -115,7 +115,7 @@ class Mitigated(Record, frozen=True):
     """
 
     method: str
-    base: Base
+    base: Unmitigated
     settings: dict[str, Any]
     eraser: StoredFile
     note: str = ""
@@ -173,7 +173,7 @@ def mitigate_encoder(
         )
         result = MitigatedEncoder(
             method=settings.method,
-            base=Base(resolved_spec(spec), pooling, identity_of(base)),
+            base=Unmitigated(resolved_spec(spec), pooling, identity_of(base)),
             settings={**settings.options, "seed": settings.seed},
             eraser=written,
             note=str(getattr(base, "note", "")),
@@ -271,7 +271,7 @@ def _check_chain(folder: Path) -> None:
     raise ModelError(f"{folder} is its own base (see {folder / MITIGATED}); mitigate another encoder")
 
 
-def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) -> Encoder:
+def _load_base(folder: Path, stored: Unmitigated, request: EncoderRequest, given: str) -> Encoder:
     """The base encoder of a directory, unchanged since the mitigation."""
     spec = given or stored.spec
     if not given and parse_spec(spec)[0] not in DATA_BACKENDS:

@@ -143,7 +143,7 @@ def encoder_report(
     *,
     data: str | Path | None = None,
     out: str | Path | None = None,
-    on_step: OnStep | None = None,
+    on_step: OnStep = lambda encoder, figure: None,
 ) -> EncoderReport:
     """Compare encoders with the first of them.
 
@@ -159,7 +159,7 @@ def encoder_report(
     if settings.senteval.tasks is not None and data is None:
         raise InputError("SentEval tasks are named, but no data; give its folder (--data)")
     run = None if out is None else _ReportDir(out)
-    measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
+    measurer = _Measurer(settings, data, run, on_step)
     with nullcontext() if run is None else run.locked():
         for spec, label in zip(specs, _labels(specs), strict=True):
             measurer.add(spec, label)
