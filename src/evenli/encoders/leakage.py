@@ -70,17 +70,11 @@ def leakage(
     train, test = table(x_train, "the training embeddings"), table(x_test, "the test embeddings")
     known, asked = np.asarray(y_train), np.asarray(y_test)
     names, counts = np.unique(known, return_counts=True)
-    if train.shape[1] != test.shape[1]:
-        raise InputError(f"training embeddings have {train.shape[1]} numbers, test embeddings {test.shape[1]}")
-    if known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
-        raise InputError(
-            f"{len(train)} training and {len(test)} test rows need as many classes, found {known.shape} and "
-            f"{asked.shape}"
-        )
+    if train.shape[1] != test.shape[1] or known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
+        shapes = f"{train.shape} and {test.shape} with classes {known.shape} and {asked.shape}"
+        raise InputError(f"expected training and test embeddings of one width and a class for each row, found {shapes}")
     if len(counts) < 2 or counts.min() < _FEWEST:
-        raise InputError(
-            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
-        )
+        raise InputError(f"training needs {_FEWEST} or more rows of two or more classes, found {counts.tolist()}")
     linear_model = need("sklearn.linear_model", extra="encoders", purpose="a probe")
     neural_network = need("sklearn.neural_network", extra="encoders", purpose="a probe")
     mean, spread = train.mean(axis=0), train.std(axis=0)
