@@ -19,7 +19,7 @@ from evenli.audit.results import (
     AuditResult,
     Competence,
     DataCard,
-    ModelCard,
+    ModelInfo,
     Repeat,
     SuiteResult,
     Timings,
@@ -64,7 +64,7 @@ def assess(
     verdict = _verdict(predictions, results, gate)
     results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
     result = AuditResult(
-        model=ModelCard.from_dict(header.get("model", {})),
+        model=ModelInfo.from_dict(header.get("model", {})),
         data=cards,
         timings=Timings.from_dict(header.get("timings", {})),
         repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,

@@ -21,7 +21,7 @@ from evenli.audit.suites.base import PUBLISHED, Request, check_suites, get_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.limit import subsample
 from evenli.core.callable import path_of
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.estimate import Scoring
 from evenli.core.io import read_json
 from evenli.core.record import Record
@@ -351,10 +351,8 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
     RunFolder(folder).verify(file.name)
-    try:
+    with translated(f"{file} cannot be read (", f"); {advice}", into=RunError, kinds=(RunError,)):
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
-    except RunError as error:
-        raise RunError(f"{file} cannot be read ({error}); {advice}") from error
     missing = [name for name in suites if name not in result.suites]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")

@@ -100,17 +100,29 @@ class Competence(Record, frozen=True):
         return self.gold.n > 0 and self.stated.n > 0
 
 
-class ModelCard(Record, frozen=True):
-    """The audited model, as run.json describes it."""
+class ModelInfo(Record, frozen=True):
+    """What a run remembers about the model that it asked; a stored table need not know all of it.
+
+    Attributes:
+        spec: As the user gave it.
+        backend: Name in the registry: hf, onnx, py, fake or that of a plug-in.
+        name: Name for people.
+        fingerprint: A hash that changes when the answers may change.
+        labels: The model's own label order.
+        revision: Commit of a hub model.
+        device: Where the model ran.
+        dtype: Number format of the weights.
+        max_length: Longest input in tokens; None where the model has no tokenizer of ours.
+    """
 
     extensible: ClassVar[bool] = True  # what a backend adds
     printed: ClassVar[tuple[str, ...]] = ("name", "spec", "revision", "device")
 
-    name: str = "?"
     spec: str = ""
     backend: str = ""
+    name: str = "?"
     fingerprint: str = ""
-    labels: list[str] = []
+    labels: tuple[str, ...] = ()
     revision: str = ""
     device: str = "?"
     dtype: str = ""
@@ -164,9 +176,14 @@ class Repeat(Record, frozen=True):
 
 
 class DataCard(Record, frozen=True):
-    """One audited pair set, as ``PairSet.card`` describes it."""
+    """One pair set, as ``PairSet.card`` describes it.
+
+    Attributes:
+        scores: Share of men minus share of women by occupation, where the list of occupations has it.
+    """
 
     extensible: ClassVar[bool] = True  # what a reader adds
+    optional: ClassVar[tuple[str, ...]] = ("scores",)
     printed: ClassVar[tuple[str, ...]] = ("name", "lang", "source", "occupation_list", "notes")
 
     name: str
@@ -181,6 +198,7 @@ class DataCard(Record, frozen=True):
     sha256: str = ""
     notes: list[str] = []
     occupation_list: str = ""
+    scores: Numbers = msgspec.field(default_factory=dict)
 
 
 class SuiteResult(Record, frozen=True, kw_only=True):
@@ -249,7 +267,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
 
     optional: ClassVar[tuple[str, ...]] = ("suites", "prompting")
 
-    model: ModelCard = ModelCard()
+    model: ModelInfo = ModelInfo()
     data: list[DataCard] = []
     timings: Timings = Timings()
     repeat: Repeat | None = None
