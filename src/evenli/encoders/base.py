@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.audit.models.callables import fingerprint_of
 from evenli.core.binary import read_array
-from evenli.core.errors import InputError, ModelError, foreign_code
+from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
 
@@ -217,10 +217,8 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
 
 def table(values: ArrayLike, what: str) -> NDArray[np.float64]:
     """A copy of embeddings as float64 [n, d]; what is empty, of another shape or not finite is refused."""
-    try:
+    with translated(f"{what} are not a table of numbers (", ")", kinds=(TypeError, ValueError)):
         rows = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} are not a table of numbers ({error})") from error
     if rows.ndim != 2 or not rows.shape[1]:
         raise InputError(f"{what} should be a table [n, d], found shape {rows.shape}")
     if not np.isfinite(rows).all():
@@ -379,10 +377,8 @@ class EmbeddingCache:
     def _load(self, folder: Path) -> None:
         for path in sorted(folder.glob("*" + _KEYS)):
             values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
-            try:
+            with translated("", f"; the cache file is corrupt; delete {folder}", kinds=(InputError,)):
                 keys, embeddings = read_array(path), read_array(values, mapped=True)
-            except InputError as error:
-                raise InputError(f"{error}; the cache file is corrupt; delete {folder}") from error
             whole = keys.ndim == 2 and embeddings.ndim == 2 and len(keys) == len(embeddings) + 1
             if not whole or _seal(keys[:-1].tobytes(), embeddings) != keys[-1].tobytes():
                 raise InputError(f"{values}: the cache file is corrupt; delete {folder}")

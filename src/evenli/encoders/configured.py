@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.audit.models.loading import read_fields
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.io import read_text
 from evenli.core.parse import check_regular, parse_json
 
@@ -87,11 +87,10 @@ class Configured:
 
 def read_modules(file: Path) -> list[tuple[str, str]]:
     """Class and folder of every module in ``modules.json``."""
-    try:
+    kinds = (InputError, KeyError, TypeError)
+    with translated(f"{file} is broken (", ")", into=ModelError, kinds=kinds, reason=named_reason):
         modules = parse_json(read_text(file), str(file))
         named = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (InputError, KeyError, TypeError) as error:
-        raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     for _, path in named:
         # A NUL is in no path, and asking for one is an error of its own.
         if "\0" in path or not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.binary import read_arrays
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, translated
 from evenli.core.io import hash_text, write_atomic
 from evenli.encoders.base import Encoder, table
 
@@ -104,14 +104,13 @@ def projection(directions: ArrayLike, method: str = "projection", history: tuple
 
 def load_eraser(path: str | Path) -> Eraser:
     """Read an eraser that ``save`` wrote; nothing is unpickled."""
-    try:
+    kinds = (InputError, ValueError, KeyError, TypeError, AttributeError)
+    with translated(f"{path} is not a stored eraser (", ")", kinds=kinds):
         values: dict[str, Any] = read_arrays(Path(path))
         layout, method, history = int(values.pop("layout")), str(values.pop("method")), values.pop("history").tolist()
         if layout != _LAYOUT:
             raise InputError(f"layout {layout}, known is {_LAYOUT}")
         return Eraser(**values, method=method, history=tuple(history))
-    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a stored eraser ({error})") from error
 
 
 @dataclass(frozen=True)

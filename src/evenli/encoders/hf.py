@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.models import loading
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
 from evenli.core.parse import check_regular, parse_json
@@ -175,10 +175,8 @@ def _check_folder(folder: Path) -> None:
 def _check_fields(file: Path) -> None:
     # Only modules.json lists modules; other lists, such as that of the training data, are nobody's business here.
     kinds: list[Any] = [kind for kind, _ in read_modules(file)] if file.name == MODULES else []
-    try:
+    with translated(f"{file} is broken (", ")", into=ModelError, kinds=(InputError,), reason=named_reason):
         content = parse_json(read_text(file), str(file))
-    except InputError as error:
-        raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     fields = content if isinstance(content, dict) else {}
     nested = fields.get("types")
     kinds += nested.values() if isinstance(nested, dict) else ()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from evenli.core.errors import EvenliError, InputError, ModelError, RunError
+from evenli.core.errors import EvenliError, InputError, ModelError, RunError, translated
 from evenli.core.io import hash_files
 from evenli.core.mitigation import Fit, GenderedEmbeddings, Method
 from evenli.core.record import Record, RecordError
@@ -239,10 +239,8 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
         debiased = VectorMean(load_vectors(file), "hard-debiasing")
         check_differs(base, debiased, folder)
         return debiased
-    try:
+    with translated(f"{folder}: ", into=ModelError, kinds=(InputError,)):
         return Erased(base, load_eraser(file))
-    except InputError as error:
-        raise ModelError(f"{folder}: {error}") from error
 
 
 def read_mitigated(folder: str | Path) -> Mitigated:
@@ -282,11 +280,9 @@ def _load_base(folder: Path, stored: Unmitigated, request: EncoderRequest, given
     for place in map(Path, parts_of(spec)):
         if place.is_absolute() and not place.exists():
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
-    try:
-        online = request.online and bool(given)  # a stored name is not looked up either
+    online = request.online and bool(given)  # a stored name is not looked up either
+    with translated(f"the base of {folder} cannot be loaded ({spec}): ", into=ModelError, kinds=(EvenliError,)):
         base, _ = load_with_own_pooling(spec, pooling=stored.pooling or None, device=request.device, online=online)
-    except EvenliError as error:
-        raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if identity_of(base) != stored.identity:
         raise ModelError(f"the base of {folder}, {stored.spec}, has changed since; mitigate the encoder again")
     return base

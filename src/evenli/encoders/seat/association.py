@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
 
@@ -155,10 +155,8 @@ def association_test(
 
 
 def _matrix(values: ArrayLike, name: str) -> Values:
-    try:
+    with translated(f"the embeddings of {name} are not a table of numbers: ", kinds=(TypeError, ValueError)):
         rows = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the embeddings of {name} are not a table of numbers: {error}") from error
     if rows.size and rows.ndim != 2:
         raise InputError(f"the embeddings of {name} have the shape {rows.shape}; give one row per text")
     return rows if rows.size else rows.reshape(0, 0)
