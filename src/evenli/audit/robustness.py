@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import polars as pl
 
-from evenli.audit.audit import Audit, AuditSettings, Model, audit, load_run
+from evenli.audit.audit import Audit, Model, audit, load_run
 from evenli.audit.predict import read_header
+from evenli.audit.settings import AuditSettings
 from evenli.audit.suites.coal import SUITE as COAL
 from evenli.audit.suites.coal.verdict import CAUSES
 from evenli.audit.suites.robust import SUITE as ROBUST

@@ -9,13 +9,12 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
 
-from evenli.core.callable import settings_of
 from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.core.io import hash_files, write_atomic
 from evenli.core.mitigation import Method
@@ -28,6 +27,7 @@ from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
 from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
 from evenli.encoders.mitigation import VECTORS, Mitigated, StoredFile, Unmitigated
+from evenli.encoders.settings import HardDebiasSettings
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
 
@@ -36,15 +36,6 @@ _SIDE = 500  # most biased words of each side, as Gonen and Goldberg take them
 _FEWEST = 50
 _OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
 _CHUNK = 8192  # rows at a time, so that the copy in double precision stays small
-
-
-@dataclass(frozen=True)
-class HardDebiasSettings:
-    """How word vectors are hard-debiased."""
-
-    pairs: str = "ten"  # pairs of the direction: ten, long or a file
-    control: bool = False  # only bring the vectors to length 1: the control for the side effect
-    seed: int = 0  # of the probes that look for what is left
 
 
 class WordLeakage(Record, frozen=True):
@@ -245,7 +236,7 @@ def hard_debias_file(
         base = Unmitigated(resolved_spec(f"vectors:{file}"), "mean", mitigation.identity_of(VectorMean(before)))
         with replacing(mitigation.mitigated_folder(out), overwrite=overwrite) as folder:
             sha256 = hash_files([save_vectors(after, folder / VECTORS)])
-            about = {"pairs": settings.pairs, "control": settings.control}
+            about = {name: value for name, value in settings.to_dict().items() if name != "seed"}
             written = StoredFile(sha256, VECTORS, after.dimension)
             mitigation.mitigated_folder(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
     leaks, reason = None, ""
@@ -262,9 +253,7 @@ HARD_DEBIAS = Method(
     "hard-debias",
     "Neutralise and equalise word vectors",
     "Bolukbasi et al. 2016",
+    settings=HardDebiasSettings(),
     kind="vectors",
-    apply=lambda source, out, given, overwrite: hard_debias_file(
-        source, out, settings_of(HardDebiasSettings, given, "hard-debias"), overwrite=overwrite
-    ),
-    checks_settings=True,
+    apply=lambda source, out, settings, overwrite: hard_debias_file(source, out, settings, overwrite=overwrite),
 )

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError
 from evenli.core.format import number
-from evenli.core.mitigation import Method, Option
+from evenli.core.mitigation import Method
 from evenli.encoders.eraser import Eraser, FloatArray, basis, labelled, projection
+from evenli.encoders.settings import InlpSettings
 
 _HELD_OUT = 0.2
 _RIDGE = 1e-3  # of the mean variance: keeps the classifiers finite without steering them
@@ -71,7 +72,7 @@ INLP = Method(
     "Project out what linear classifiers find of gender",
     "Ravfogel et al. 2020",
     lambda data, settings, generator: fit_inlp(
-        *data.labelled(), min(settings["iterations"], data.female.shape[1] - 1), generator
+        *data.labelled(), min(settings.iterations, data.female.shape[1] - 1), generator
     ),
-    (Option("iterations", 35, "Rounds at most; it ends early once a round finds nothing.", minimum=1),),
+    InlpSettings(),
 )

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from evenli.core.errors import InputError
 from evenli.core.extras import need
-from evenli.core.mitigation import Method, Option
+from evenli.core.mitigation import Method
 from evenli.encoders.base import paired
 from evenli.encoders.eraser import ROUNDING, Eraser, FloatArray, labelled
+from evenli.encoders.settings import LeaceSettings
 
 _RARE = 5  # sentences of a pair of words that make it a concept of its own
 _EQUAL = "the class means are equal already: there is nothing linear to erase"
@@ -90,15 +91,8 @@ LEACE = Method(
     "Belrose et al. 2023",
     lambda data, settings, generator: (
         fit_leace(*data.labelled())
-        if settings["concepts"] == "one" or not data.concepts
+        if settings.concepts == "one" or not data.concepts
         else fit_leace_pairs(data.female, data.male, data.concepts)
     ),
-    (
-        Option(
-            "concepts",
-            "pairs",
-            "What is erased: every pair of gender words, or gender alone, as published.",
-            choices=("pairs", "one"),
-        ),
-    ),
+    LeaceSettings(),
 )

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenli.core.errors import InputError
-from evenli.core.mitigation import Method, Option
+from evenli.core.mitigation import Method
 from evenli.encoders.base import paired
 from evenli.encoders.eraser import Eraser, projection
+from evenli.encoders.settings import SentDebiasSettings
 
 
 def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1) -> Eraser:
@@ -30,6 +31,6 @@ SENT_DEBIAS = Method(
     "sent-debias",
     "Remove what tells sentences from their swapped copies",
     "Liang et al. 2020",
-    lambda data, settings, generator: fit_sentence_debias(data.female, data.male, settings["components"]),
-    (Option("components", 1, "Directions to remove.", minimum=1),),
+    lambda data, settings, generator: fit_sentence_debias(data.female, data.male, settings.components),
+    SentDebiasSettings(),
 )
