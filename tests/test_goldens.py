@@ -25,6 +25,8 @@ OLD_NAMES: dict[str, str] = {"published": "standing", "ideal": "even", "dev2020"
 """New name of a key -> its name in the golden files."""
 OLD_VALUES: dict[str, str] = {"dev2020": "dev"}
 """New spelling of a string that is compared as it stands -> its spelling in the golden files."""
+ONCE_FLAT = {"effect"}
+"""Estimates whose value has this key in the golden files, with the interval beside it."""
 
 # Paths, versions, times and fingerprints of code or of floats.
 DROPPED = {"folder", "file", "files", "version", "timings", "fingerprint", "identity", "path", "created"}
@@ -56,6 +58,9 @@ def normalise(payload: Any, parent: str = "") -> Any:
         result = {}
         for name, value in payload.items():
             key = OLD_NAMES.get(name, name)
+            if key in ONCE_FLAT and isinstance(value, dict):
+                result |= normalise({key: value["value"], **{part: value[part] for part in value if part != "value"}})
+                continue
             if {key, f"{parent}.{key}"} & DROPPED or (key in DESCRIPTIONS and isinstance(value, str)):
                 continue
             result[key] = decimals(value) if key in PROSE else normalise(value, key)

@@ -26,7 +26,7 @@ from evenli.core.estimate import Estimate
 from evenli.encoders import mitigation as fitting
 from evenli.encoders.base import EmbeddingCache, load_encoder
 from evenli.encoders.gendered import GenderedSet, SentencePair, gendered_set, probe_text, read_gendered
-from evenli.encoders.residual import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
 
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "encoders.md"
 ARMS = (

@@ -269,7 +269,7 @@ def scores(tests: Any, texts: list[str], asked: dict[str, dict[str, Any]], answe
     vectors = dict(zip(texts, answers["seat"].astype(np.float32), strict=True))
     # Only effects are used here: the fewest draws that are allowed do.
     result = seat_from_vectors(tests, vectors, SeatSettings(permutations=100, resamples=0))
-    figures = {one.name: f"{one.effect:.4f}" for one in result.tests}
+    figures = {one.name: f"{one.effect.value:.4f}" for one in result.tests}
     figures["SEAT"] = f"{result.mean.signed:.4f}"
     for name, content in asked.items():
         gold, subsets = np.array(content["score"]), np.array(content["subset"])

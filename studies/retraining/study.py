@@ -292,7 +292,7 @@ def collect(arguments: argparse.Namespace) -> None:
 
 def figures(result: dict[str, Any]) -> dict[str, Any]:
     """One encoder in one row: accuracies, SEAT effects, SentEval scores."""
-    seat = {one["name"]: f"{one['effect']:.4f}" for one in result["seat"]}
+    seat = {one["name"]: f"{one['effect']['value']:.4f}" for one in result["seat"]}
     tasks = {name: f"{one['score']:.2f}" for name, one in (result["senteval"] or {"tasks": {}})["tasks"].items()}
     facts = {
         "encoder": result["name"],

@@ -18,7 +18,7 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.mitigation import Method
 from evenli.encoders.gendered import gendered_set
-from evenli.encoders.residual import LeakageReport, Residual
+from evenli.encoders.leakage import LeakageReport, Residual
 from evenli.encoders.seat import SeatSettings, seat_tests, texts_of
 from evenli.words.lists import split_words
 
@@ -106,7 +106,7 @@ def test_a_wrong_type_is_one_line(call: Callable[[], object], noun: str) -> None
 def test_a_function_is_an_encoder() -> None:
     settings = SeatSettings(permutations=200, resamples=100)
     by_length = evenli.seat(lambda texts: [[len(text), 1.0] for text in texts], ["C6b"], settings)
-    assert -2 <= by_length.tests[0].effect <= 2
+    assert -2 <= by_length.tests[0].effect.value <= 2
 
 
 def test_an_encoder_is_given_by_its_spec(vectors: Path) -> None:

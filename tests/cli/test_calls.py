@@ -26,9 +26,9 @@ from evenli.audit.suites.probe.languages import write_probe
 from evenli.cli import app
 from evenli.core.errors import InputError
 from evenli.corpus.describe_direction import DirectionSettings, direction
-from evenli.encoders.figures import write_encoder_report
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
+from evenli.encoders.report.chart import write_encoder_report
 from evenli.encoders.seat import SeatSettings
 from evenli.training.meta import Design, MetaFolder, meta_evaluation
 from evenli.training.settings import complete_design

@@ -32,9 +32,10 @@ from evenli.core.io import archive_texts, hash_files, read_text, write_atomic
 from evenli.core.store import RunDir, is_stamped, replacing, stamp, with_hash
 from evenli.core.temporary import process_mark
 from evenli.encoders.base import EmbeddingCache, load_encoder
-from evenli.encoders.figures import print_senteval
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.senteval import SentEvalResult, TaskResult
+from evenli.encoders.senteval.tables import scores
+from evenli.encoders.tables import print_block
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 
 FAST = Scoring()
@@ -410,7 +411,7 @@ def fake_answers(premises: list[str], hypotheses: list[str]) -> object:
 
 def test_a_stored_note_cannot_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     task = TaskResult("STS14", float("nan"), {}, float("nan"), 8, note="good\nevenli: passed")
-    print_senteval(SentEvalResult({"STS14": task}), Console(width=200))
+    print_block(scores(SentEvalResult({"STS14": task})), Console(width=200))
     out = capsys.readouterr().out
     assert "passed" in out and not any(line.startswith("evenli:") for line in out.splitlines())
 

@@ -16,7 +16,6 @@ from scipy.stats import chisquare, false_discovery_control, norm
 
 from evenli.audit.differences import holm
 from evenli.core.errors import InputError
-from evenli.encoders.figures import print_associations
 from evenli.encoders.seat import (
     AVERAGED,
     SeatResult,
@@ -37,6 +36,8 @@ from evenli.encoders.seat.association import (
     association_test,
     benjamini_hochberg,
 )
+from evenli.encoders.seat.tables import associations
+from evenli.encoders.tables import print_block
 
 SIZES = {
     "C1": (350, 350, 215, 250),
@@ -87,12 +88,12 @@ def slow(x, y, a, b, *, ddof: int = 1, two_sided: bool = False) -> tuple[float, 
 
 def test_hand_computed() -> None:
     found = run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE])
-    assert found.effect == pytest.approx(1.2 / math.sqrt(2.08 / 3))
+    assert found.effect.value == pytest.approx(1.2 / math.sqrt(2.08 / 3))
     assert (found.p, found.exact, found.permutations) == (pytest.approx(1 / 6), True, 6)
-    assert run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE], ddof=0).effect == pytest.approx(1.2 / math.sqrt(2.08 / 4))
+    assert run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE], ddof=0).effect.value == pytest.approx(1.2 / math.sqrt(2.08 / 4))
     assert run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE], sides="two").p == pytest.approx(2 / 6)
     mixed = run([ONE, MINUS_FIFTH], [FIFTH, MINUS_ONE])
-    assert mixed.effect == pytest.approx(0.8 / math.sqrt(2.08 / 3))
+    assert mixed.effect.value == pytest.approx(0.8 / math.sqrt(2.08 / 3))
     assert mixed.p == pytest.approx(2 / 6)
     assert run([ONE, MINUS_FIFTH], [FIFTH, MINUS_ONE], sides="two").p == pytest.approx(4 / 6)
 
@@ -102,7 +103,7 @@ def test_ties_count() -> None:
     assert run([ONE, FIFTH], [[8, 6], MINUS_ONE]).p == pytest.approx(2 / 6)
     # No difference at all: X and Y hold the same values, every half at or above the middle counts.
     same = run([ONE, MINUS_ONE], [[3, 0], [0, 2]])
-    assert same.effect == pytest.approx(0)
+    assert same.effect.value == pytest.approx(0)
     assert same.p == pytest.approx(5 / 6)
     assert run([ONE, MINUS_ONE], [[3, 0], [0, 2]], sides="two").p == 1
 
@@ -114,7 +115,7 @@ def test_equals_the_definition(seed: int, ddof: int) -> None:
     for sides in ("one", "two"):
         d, p = slow(*sets, ddof=ddof, two_sided=sides == "two")
         found = run(*sets, ddof=ddof, sides=sides)
-        assert found.effect == pytest.approx(d, abs=1e-12)
+        assert found.effect.value == pytest.approx(d, abs=1e-12)
         assert found.p == pytest.approx(p, abs=1e-12)
 
 
@@ -143,14 +144,14 @@ def test_sampled_agrees_with_exact(sides: str) -> None:
     assert exact.exact and not sampled.exact and sampled.permutations == 12_000
     assert 0.01 < exact.p < 0.99
     assert abs(sampled.p - exact.p) < 4 * math.sqrt(exact.p * (1 - exact.p) / 12_000)
-    assert sampled.effect == exact.effect
+    assert sampled.effect.value == exact.effect.value
 
 
 def test_large_sets_agree_with_the_normal_limit() -> None:
     x, y, a, b = drawn(350, shift=0.15, seed=1)
     found = run(x, y, a, b)
     # The sum over a random half has the variance n / 2 times that of s, so z = d sqrt(n / 2).
-    assert found.p == pytest.approx(norm.sf(found.effect * math.sqrt(350 / 2)), abs=0.005)
+    assert found.p == pytest.approx(norm.sf(found.effect.value * math.sqrt(350 / 2)), abs=0.005)
 
 
 def test_all_halves_are_equally_likely() -> None:
@@ -184,16 +185,16 @@ def test_p_is_never_zero() -> None:
 def test_swapping_targets_flips_the_sign_and_keeps_the_two_sided_p(n: int) -> None:
     x, y, a, b = drawn(n, shift=0.5)
     first, second = (run(*pair, a, b, sides="two", permutations=5_000) for pair in ((x, y), (y, x)))
-    assert second.effect == pytest.approx(-first.effect)
+    assert second.effect.value == pytest.approx(-first.effect.value)
     assert second.p == first.p
 
 
 def test_swapping_attributes_flips_the_sign_and_keeps_the_two_sided_p() -> None:
     x, y, a, b = drawn(7, shift=0.5)
     first, second = run(x, y, a, b, sides="two"), run(x, y, b, a, sides="two")
-    assert second.effect == pytest.approx(-first.effect)
+    assert second.effect.value == pytest.approx(-first.effect.value)
     assert second.p == first.p
-    assert run(y, x, b, a).effect == pytest.approx(first.effect)
+    assert run(y, x, b, a).effect.value == pytest.approx(first.effect.value)
     # One-sided, the two directions share the observed half and nothing else.
     assert run(x, y, a, b).p + run(x, y, b, a).p == pytest.approx(1 + 1 / math.comb(14, 7))
 
@@ -213,9 +214,11 @@ def test_scale_rotation_and_order_do_not_matter(n: int) -> None:
     ]
     for parts in changed:
         found = run(*parts, permutations=5_000)
-        assert found.effect == pytest.approx(plain.effect, abs=1e-9)
+        assert found.effect.value == pytest.approx(plain.effect.value, abs=1e-9)
         assert found.p == plain.p
-    assert run(x + 1, y, a, b).effect != pytest.approx(plain.effect, abs=1e-3)  # control: a shift does matter
+    assert run(x + 1, y, a, b).effect.value != pytest.approx(
+        plain.effect.value, abs=1e-3
+    )  # control: a shift does matter
 
 
 def test_the_generator_decides_everything() -> None:
@@ -240,11 +243,11 @@ def test_the_generator_decides_everything() -> None:
 )
 def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
     found = run(*sets, resamples=200)
-    assert math.isnan(found.effect) and math.isnan(found.p) and math.isnan(found.low)
-    assert reason in found.note
+    assert math.isnan(found.effect.value) and math.isnan(found.p) and math.isnan(found.effect.low)
+    assert reason in found.effect.note
     assert found.permutations == 0
-    assert found.to_dict()["effect"] is None
-    assert math.isnan(AssociationResult.from_dict(found.to_dict()).effect)
+    assert found.to_dict()["effect"]["value"] is None
+    assert math.isnan(AssociationResult.from_dict(found.to_dict()).effect.value)
 
 
 @pytest.mark.parametrize(
@@ -276,11 +279,11 @@ def test_bad_embeddings() -> None:
 def test_interval_surrounds_the_effect_and_grows_with_the_level() -> None:
     sets = drawn(40, attributes=40, shift=1.0)
     narrow, wide = (run(*sets, resamples=1_000, coverage=level) for level in (0.5, 0.95))
-    assert wide.low < narrow.low < wide.effect < narrow.high < wide.high
-    assert wide.low > 0
+    assert wide.effect.low < narrow.effect.low < wide.effect.value < narrow.effect.high < wide.effect.high
+    assert wide.effect.low > 0
     # Control: the interval of a test without effect holds 0.
     null = run(*drawn(40, attributes=40), resamples=1_000)
-    assert null.low < 0 < null.high
+    assert null.effect.low < 0 < null.effect.high
 
 
 def test_sentences_of_one_word_do_not_count_as_evidence_of_their_own() -> None:
@@ -291,12 +294,12 @@ def test_sentences_of_one_word_do_not_count_as_evidence_of_their_own() -> None:
     behind = [list(np.repeat(part, 10)) for part in words]
     by_word = run(*sentences, words=behind, resamples=2_000)
     naive = run(*sentences, resamples=2_000)
-    width, honest = naive.high - naive.low, by_word.high - by_word.low
+    width, honest = naive.effect.high - naive.effect.low, by_word.effect.high - by_word.effect.low
     assert honest > 2 * width
-    assert honest == pytest.approx(one_each.high - one_each.low, rel=0.1)
+    assert honest == pytest.approx(one_each.effect.high - one_each.effect.low, rel=0.1)
     alone = run(*sentences, words=[["w"] * 80, *behind[1:]], resamples=200)
-    assert math.isnan(alone.low) and not math.isnan(alone.effect)
-    assert alone.note == "no interval: only one word behind X"
+    assert math.isnan(alone.effect.low) and not math.isnan(alone.effect.value)
+    assert alone.effect.note == "no interval: only one word behind X"
 
 
 def planted(generator: np.random.Generator, words: int, sentences: int) -> tuple[list[np.ndarray], list[list[str]]]:
@@ -507,7 +510,7 @@ def test_all_tests_together() -> None:
     assert [result.p_holm for result in results] == holm([result.p for result in results])
     assert all(result.p <= result.p_bh <= result.p_holm for result in results)
     by_name = {result.name: result for result in results}
-    assert by_name["C7"].p < 0.001 and by_name["C7"].effect > 1.5
+    assert by_name["C7"].p < 0.001 and by_name["C7"].effect.value > 1.5
     assert by_name["C6"].p > 0.05  # control: nothing was planted there
     with pytest.raises(InputError, match="aster"):
         seat_from_vectors(tests, {})
@@ -519,7 +522,7 @@ def test_what_a_test_finds_does_not_depend_on_the_others() -> None:
 
     def found(tests, seed: int = 0) -> dict[str, tuple[float, ...]]:
         result = seat_from_vectors(tests, vectors, SeatSettings(seed=seed, permutations=1_000, resamples=200))
-        return {one.name: (one.effect, one.p, one.low, one.high) for one in result.tests}
+        return {one.name: (one.effect.value, one.p, one.effect.low, one.effect.high) for one in result.tests}
 
     together = found(every)
     assert found(every[::-1]) == together
@@ -538,7 +541,7 @@ def test_vectors_decide_not_the_path() -> None:
     found = seat_from_vectors(tests, vectors, SeatSettings(resamples=0))["C8"]
     arrays = [np.array([vectors[text] for text in part.texts]) for part in tests[0].sets]
     d, p = slow(*arrays)
-    assert found.effect == pytest.approx(d) and found.p == pytest.approx(p)
+    assert found.effect.value == pytest.approx(d) and found.p == pytest.approx(p)
 
 
 class Known:
@@ -561,10 +564,10 @@ def test_one_call_gives_a_typed_result() -> None:
     settings = SeatSettings(level="word", permutations=1_000, resamples=200)
     result = seat(Known(tests), settings=settings)
     from_vectors = seat_from_vectors(tests, {t: v.astype(np.float32) for t, v in stereotyped(tests).items()}, settings)
-    assert [one.effect for one in result.tests] == [one.effect for one in from_vectors.tests]
-    assert result["C1"].missing_vectors == ("rose",) and "(rose)" in result["C1"].note
-    assert result["C7"].missing_vectors == () and result["C7"].note == ""
-    effects = [result[name].effect for name in AVERAGED]
+    assert [one.effect.value for one in result.tests] == [one.effect.value for one in from_vectors.tests]
+    assert result["C1"].missing_vectors == ("rose",) and "(rose)" in result["C1"].effect.note
+    assert result["C7"].missing_vectors == () and result["C7"].effect.note == ""
+    effects = [result[name].effect.value for name in AVERAGED]
     assert result.mean.signed == pytest.approx(np.mean(effects))
     assert result.mean.absolute == pytest.approx(np.mean(np.abs(effects)))
     assert repr(result).startswith("SeatResult(8 tests, mean effect +") and "\n" not in repr(result)
@@ -603,5 +606,5 @@ def test_the_report_fits_and_names_what_is_missing() -> None:
 
 def rendered(result: SeatResult) -> str:
     stream = io.StringIO()
-    print_associations(result, Console(file=stream, width=80))
+    print_block(associations(result), Console(file=stream, width=80))
     return stream.getvalue()

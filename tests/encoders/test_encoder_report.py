@@ -20,9 +20,10 @@ from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.encoders import commands as command
 from evenli.encoders import report as report_module
-from evenli.encoders.figures import encoder_chart, print_encoders
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
+from evenli.encoders.report.chart import encoder_chart
+from evenli.encoders.report.tables import report_blocks
 from evenli.encoders.seat import (
     AVERAGED,
     AssociationTest,
@@ -34,6 +35,7 @@ from evenli.encoders.seat import (
     texts_of,
 )
 from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult
+from evenli.encoders.tables import print_block
 
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("two_draws")
@@ -122,8 +124,10 @@ def test_interval_of_one_test_is_that_of_the_test() -> None:
     settings = SeatSettings(permutations=100, resamples=4000)
     (one,) = seat_from_vectors([test], vectors, settings).tests
     found = average_estimate([test], vectors, settings)
-    assert found.value == pytest.approx(one.effect)
-    assert found.low == pytest.approx(one.low, abs=0.05) and found.high == pytest.approx(one.high, abs=0.05)
+    assert found.value == pytest.approx(one.effect.value)
+    assert found.low == pytest.approx(one.effect.low, abs=0.05) and found.high == pytest.approx(
+        one.effect.high, abs=0.05
+    )
 
 
 def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -> None:
@@ -155,7 +159,7 @@ def test_report_holds_all_figures_and_their_differences(report: EncoderReport) -
     assert [one.label for one in report.encoders] == ["toy_report_encoder:encode", "leace", "sent-debias"]
     assert [one.method for one in report.encoders] == ["", "LEACE", "SentenceDebias"]
     assert [one.name for one in base.seat.tests] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
-    sizes = [abs(one.effect) for one in base.seat.tests[2:]]
+    sizes = [abs(one.effect.value) for one in base.seat.tests[2:]]
     assert base.seat.mean.value == pytest.approx(np.mean(sizes), abs=1e-5)
     assert base.leakage.linear.low > 0.6  # the control: there is something to erase
     assert leace.leakage.linear.value < base.leakage.linear.low
@@ -254,7 +258,8 @@ def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderRepor
 
 def shown(report: EncoderReport) -> str:
     console = Console(width=200, file=io.StringIO())
-    print_encoders(report, console)
+    for block in report_blocks(report):
+        print_block(block, console)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
@@ -311,7 +316,7 @@ def test_an_undefined_task_is_told_and_left_out(
     settings = replace(QUICK, senteval=SentEvalSettings(("MR", "STS14")))
     made = encoder_report([report.encoders[0].spec], settings, data=tmp_path, out=place / "out")
     (one,) = made.encoders
-    assert made.tasks == ("MR",) and one.senteval_mean == 80
+    assert made.tasks == ("MR",) and one.figure("senteval") == 80
     assert one.score("STS14") is None and made.to_dict()["encoders"][0]["senteval"]["tasks"]["STS14"]["score"] is None
     assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8"))["tasks"] == ["MR"]
     text = shown(made)
@@ -371,7 +376,7 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
 
 
 def test_names_on_the_chart_do_not_overlap() -> None:
-    from evenli.encoders.figures import _free_side, _spread_names
+    from evenli.encoders.report.chart import _free_side, _spread_names
 
     points: list[dict[str, Any]] = [{"label": "name", "x": x, "y": y} for x, y in ((0.0, 1.0), (1.0, 1.01), (9.0, 1.0))]
     assert _free_side(points[0], points, "left", (0.5, 0.1)) == "right"  # its name would run into the second point

@@ -254,7 +254,7 @@ def test_seat_on_own_test_and_callable(run_cli, vectors: Path, own_test: Path, t
     done = run_cli("seat", f"vectors:{vectors}", "--tests", own_test, "--json")
     assert done.returncode == 0, done.stderr
     (result,) = json.loads(done.stdout)["tests"]
-    assert result["effect"] > 1.5
+    assert result["effect"]["value"] > 1.5
     assert result["exact"] and result["p"] == pytest.approx(1 / 6)
     (tmp_path / "mine.py").write_text("def encode(texts):\n    return [[len(t), 1.0, t.count('a')] for t in texts]\n")
     done = run_cli("seat", "py:mine:encode", "--tests", "C6,C8b", cwd=tmp_path)
@@ -274,9 +274,9 @@ def test_seat_takes_names_and_files_together_and_tells_its_settings(run_cli, vec
 def test_seat_tells_words_without_a_vector(run_cli, vectors: Path, own_test: Path) -> None:
     done = run_cli("seat", f"vectors:{vectors}", "--tests", f"{own_test},C6", "--json")
     own, names = json.loads(done.stdout)["tests"]
-    assert own["note"] == ""
+    assert own["effect"]["note"] == ""
     # John, Paul, Amy and Lisa are there, career, office, family and home too: eight of the 32 words of C6.
-    assert "24 of 32 words" in names["note"]
+    assert "24 of 32 words" in names["effect"]["note"]
     assert "24 of 32 words" in run_cli("seat", vectors, "--tests", "C6").stdout.replace("\n", " ")
 
 

@@ -18,8 +18,9 @@ import pytest
 from evenli.core.errors import InputError, MissingExtraError, ModelError
 from evenli.encoders import interop
 from evenli.encoders.base import load_encoder
-from evenli.encoders.erasers import Erased, fit_leace
+from evenli.encoders.eraser import Erased
 from evenli.encoders.interop import PRIMARY, as_mteb_model, seat_metrics
+from evenli.encoders.leace import fit_leace
 from evenli.encoders.seat import AVERAGED, AssociationTest, SeatSettings, TextSet, seat, seat_tests, texts_of
 
 # s = 1, 0.2 for x and -1, -0.2 for y: the means are 1.2 apart, and the deviation is sqrt(2.08 / 3).

@@ -15,18 +15,19 @@ from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.store import with_hash
 from evenli.encoders.base import CallableEncoder, load_encoder, resolved_spec
 from evenli.encoders.direction import gender_direction
-from evenli.encoders.erasers import Erased, fit_leace, fit_leace_pairs
+from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered, sentences_to_fit
-from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
-from evenli.encoders.mitigation import (
+from evenli.encoders.hard_debias import (
     HardDebiasSettings,
-    MitigatedEncoder,
-    MitigationSettings,
+    hard_debias,
     hard_debias_file,
-    mitigate_encoder,
-    read_mitigated,
+    normalised,
+    save_vectors,
+    word_leakage,
 )
-from evenli.encoders.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
+from evenli.encoders.leace import fit_leace, fit_leace_pairs
+from evenli.encoders.leakage import HeldOut, Labelled, Residual, known_sentences, residual_leakage
+from evenli.encoders.mitigation import MitigatedEncoder, MitigationSettings, mitigate_encoder, read_mitigated
 from evenli.encoders.seat import seat_tests, texts_of
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
@@ -401,7 +402,7 @@ def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Pat
     about = json.loads(run("leace", spec, "-o", tmp_path / "l", "--fit", tmp_path / "corpus.txt", "--json"))
     assert about["fit"]["pairs"] == 60 and about["fit"]["source"].endswith("corpus.txt")
     results = json.loads(run("seat", f"mitigated:{tmp_path / 's'}", "--tests", "C6b", "--json"))
-    assert np.isfinite(results["tests"][0]["effect"])
+    assert np.isfinite(results["tests"][0]["effect"]["value"])
 
 
 def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) -> None:
@@ -427,7 +428,7 @@ def test_hard_makes_a_folder_that_is_an_encoder(vector_file: Path, tmp_path: Pat
     expected = VectorMean(hard_debias(load_vectors(vector_file), gender_direction(load_vectors(vector_file), "ten")))
     np.testing.assert_allclose(fairer.encode(texts), expected.encode(texts), atol=1e-6)
     (found,) = json.loads(run("seat", f"mitigated:{out}", "--tests", "C6b", "--json"))["tests"]
-    assert np.isfinite(found["effect"])
+    assert np.isfinite(found["effect"]["value"])
     with pytest.raises(RunError, match="--overwrite"):
         run("hard-debias", vector_file, "-o", out)
     run("hard-debias", vector_file, "-o", out, "--overwrite")

@@ -50,9 +50,9 @@ import numpy as np
 
 from dataclasses import dataclass
 
-from evenli.encoders.erasers import Projection
 from evenli.core.mitigation import Method
 from evenli.core.settings import Settings, setting
+from evenli.encoders.eraser import projection
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class MeansSettings(Settings):
 
 def fit(data, settings, generator):
     difference = data.female.mean(axis=0) - data.male.mean(axis=0)
-    return Projection(settings.factor * difference.astype(np.float64), method="means")
+    return projection(settings.factor * difference.astype(np.float64), method="means")
 
 
 def fit_nothing(data, settings, generator):
@@ -134,7 +134,7 @@ def test_from_the_command_line(package: Path, run_cli: Callable[..., Any], tmp_p
     assert unknown.returncode == 2 and "letters:32" in unknown.stderr  # the control: not installed
     done = evenli("seat", "letters:32", "--tests", "C6b", "--permutations", 200, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["tests"][0]["effect"] is not None
+    assert json.loads(done.stdout)["tests"][0]["effect"]["value"] is not None
     shown = evenli("mitigate", "--help").stdout
     assert "Project out the difference" in shown and "broken" in shown and "leace" in shown
     assert "--factor" in evenli("mitigate", "means", "--help").stdout
@@ -163,7 +163,7 @@ def test_from_python(package: Path, tmp_path: Path) -> None:
         assert np.abs(difference).max() > 0.1
         with pytest.raises(InputError, match="factor"):
             evenli.mitigate("means", "letters:32", tmp_path / "other", factor=0.1)
-        with pytest.raises(InputError, match="Projection"):
+        with pytest.raises(InputError, match="Eraser"):
             evenli.mitigate("nothing", "letters:32", tmp_path / "nothing")
         assert not (tmp_path / "nothing").exists()
         # A package cannot take the place of a built-in backend.

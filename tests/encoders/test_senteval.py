@@ -17,9 +17,9 @@ import pytest
 
 from evenli.core.errors import InputError, ModelError, ResourceError, RunError
 from evenli.encoders.base import EmbeddingCache
-from evenli.encoders.figures import PUBLISHED, PUBLISHED_OVERALL
 from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.encoders.senteval.data import TASKS, read_task
+from evenli.encoders.senteval.tables import PUBLISHED, PUBLISHED_OVERALL
 from evenli.encoders.vectors import VectorMean, WordVectors
 
 torch = pytest.importorskip("torch")
@@ -83,8 +83,8 @@ class Words:
         return self._made[word]
 
 
-def run_senteval(encoder, data, *, on_progress=None, out=None, cache=None, **settings) -> SentEvalResult:
-    return senteval(encoder, data, SentEvalSettings(**settings), out=out, cache=cache, on_progress=on_progress)
+def run_senteval(encoder, data, *, on_step=lambda task, line: None, out=None, cache=None, **settings) -> SentEvalResult:
+    return senteval(encoder, data, SentEvalSettings(**settings), out=out, cache=cache, on_step=on_step)
 
 
 def write_flat(folder: Path, rows: int = 120) -> Path:
@@ -503,9 +503,7 @@ def test_graded_pairs_are_learned() -> None:
 
 def test_all_twelve_tasks_run_and_only_a_useful_encoder_solves_them(flat: Path) -> None:
     seen: list[tuple[str, bool]] = []
-    result = run_senteval(
-        Words(), flat, kfold=3, on_progress=lambda now: seen.append((now.task, now.result is not None))
-    )
+    result = run_senteval(Words(), flat, kfold=3, on_step=lambda task, line: seen.append((task, bool(line))))
     assert tuple(result.tasks) == TASKS and not result.missing
     assert seen == [(name, done) for name in TASKS for done in (False, True)]
     for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
@@ -558,7 +556,9 @@ def test_broken_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -
     (tmp_path / "SUBJ.objective.txt").write_text("fine tree\n" * 5, encoding="utf-8")
     chosen = ["MR", "CR", "SUBJ", "SST2", "MRPC"]
     seen = []
-    result = run_senteval(Words(), tmp_path, tasks=chosen, on_progress=lambda now: now.result and seen.append(now.task))
+    result = run_senteval(
+        Words(), tmp_path, tasks=chosen, on_step=lambda task, line: seen.append(task) if line else None
+    )
     assert seen == list(result.tasks) == ["SST2"]
     assert result.tasks["SST2"] == run_senteval(Words(), flat, tasks=["SST2"]).tasks["SST2"]
     assert result.missing["MR"] == f"MR: {tmp_path / 'MR.pos.txt'} holds no text; get the file again"
@@ -577,9 +577,9 @@ def test_broken_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -
 def test_stored_results_are_not_computed_again(flat: Path, tmp_path: Path) -> None:
     encoder, seen, out = Words(), [], tmp_path / "result.json"
     first = run_senteval(Words(), flat, tasks=("SST5",), out=out)
-    result = run_senteval(encoder, flat, tasks=("SST2",), out=out, on_progress=lambda now: seen.append(str(now)))
+    result = run_senteval(encoder, flat, tasks=("SST2",), out=out, on_step=lambda task, line: seen.append(line or task))
     assert list(result.tasks) == ["SST2", "SST5"] and result["SST5"].to_dict() == first["SST5"].to_dict()
-    assert seen[0] == f"SST5: kept from {out}" and seen[1] == "SST2 …" and seen[2].startswith("SST2 100.00 (")
+    assert seen[0] == f"SST5: kept from {out}" and seen[1] == "SST2" and seen[2].startswith("SST2 100.00 (")
     assert encoder.asked == len(set(read_task("SST2", flat).texts))
     assert json.loads(out.read_text(encoding="utf-8")) == result.to_dict()
     assert repr(result) == "SentEvalResult(2 tasks, 0 missing)"

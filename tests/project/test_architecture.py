@@ -19,7 +19,7 @@ FOUNDATION: dict[str, set[str]] = {"core": set(), "words": {"core"}, "stats": {"
 PRODUCTS: dict[str, dict[str, str]] = {
     "audit": {},
     "llm": {"audit": "a language model is one kind of audited model"},
-    "encoders": {"audit": "checkpoints are loaded as for an audit; figures are drawn as in its report"},
+    "encoders": {"audit": "checkpoints are loaded as for an audit; sentences are put into its scenes"},
     "corpus": {
         "encoders": "sentences are scored with word vectors and encoders",
         "audit": "checkpoints are loaded as for an audit; figures are drawn as in its report",

@@ -23,7 +23,7 @@ from evenli.core.errors import EvenliError, InputError, ModelError, PairError, R
 from evenli.core.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
 from evenli.core.parse import parse_json, parse_toml
 from evenli.corpus.source import read_records
-from evenli.encoders.erasers import load_eraser
+from evenli.encoders.eraser import load_eraser
 from evenli.encoders.seat import read_test
 from evenli.words.tables import read_toml
 

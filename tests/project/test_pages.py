@@ -14,27 +14,29 @@ import pytest
 
 import evenli
 from evenli.audit.audit import Audit
-from evenli.audit.report.hero import Dot, dots
+from evenli.core.dots import Dot, dots
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.page import LIMIT, Block, Cell, mark_words, render
 from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.plan import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
-from evenli.encoders.pages import encoders_page, seat_page, senteval_page
+from evenli.encoders.leakage import Residual
 from evenli.encoders.report import EncoderFigures, EncoderReport, SeatFigures
-from evenli.encoders.residual import Residual
+from evenli.encoders.report.tables import encoders_page
 from evenli.encoders.seat import SeatResult
 from evenli.encoders.seat.association import AssociationResult
+from evenli.encoders.seat.tables import seat_page
 from evenli.encoders.senteval import SentEvalResult, TaskResult
+from evenli.encoders.senteval.tables import senteval_page
 
 NASTY = '<img src=x onerror="alert(1)">'
 
 
 def test(name: str, effect: float, p: float = 0.001, note: str = "") -> AssociationResult:
     sizes = {"X": 8, "Y": 8, "A": 8, "B": 8}
-    ends = {"low": effect - 0.3, "high": effect + 0.3}
-    return AssociationResult(sizes, 0.95, "one", 0, effect=effect, p=p, p_holm=p, p_bh=p, name=name, note=note, **ends)
+    found = Estimate(effect, effect - 0.3, effect + 0.3, 0.15, 0.95, 16, note=note)
+    return AssociationResult(sizes, "one", 0, found, p=p, p_holm=p, p_bh=p, name=name)
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for one
@@ -65,7 +67,7 @@ def test_associations_are_drawn_on_one_axis() -> None:
     assert title in page, "tests have names that say what they are"
     labels = "Male names – Career, Female names – Family 1.20 (0.90 to 1.50); C1 -0.10 (-0.40 to 0.20)"
     assert labels in page, "the drawing has its numbers as text"
-    turned = msgspec.structs.replace(named, effect=-1.2, low=-1.5, high=-0.9)
+    turned = msgspec.structs.replace(named, effect=Estimate(-1.2, -1.5, -0.9, 0.15, 0.95, 16))
     assert "brings male names close to family" in seat_page(SeatResult((turned,)), "x")
     assert "None of the 1 association tests" in seat_page(SeatResult((test("C6", 0.1),)), "x")
     arts = msgspec.structs.replace(named, title="Science and Arts and Shakespeare, with Male kin and Female kin")

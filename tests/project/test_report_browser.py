@@ -32,10 +32,12 @@ from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.plan import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
-from evenli.encoders.pages import encoders_page, seat_page, senteval_page
 from evenli.encoders.report import EncoderReport
+from evenli.encoders.report.tables import encoders_page
 from evenli.encoders.seat import SeatResult
+from evenli.encoders.seat.tables import seat_page
 from evenli.encoders.senteval import SentEvalResult, TaskResult
+from evenli.encoders.senteval.tables import senteval_page
 from evenli.training.meta import score_sweep
 from evenli.training.meta.page import meta_page
 

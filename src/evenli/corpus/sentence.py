@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from evenli.audit.report.hero import word_bars
-from evenli.audit.report.terminal import table
 from evenli.core.format import number, percent, printable, shortened
 from evenli.core.page import Block, Fact, render
+from evenli.core.terminal import table
 from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.scoring import ENDS
 

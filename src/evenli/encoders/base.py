@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenli.audit.models.callables import fingerprint_of
 from evenli.core.binary import read_array
-from evenli.core.errors import InputError, ModelError, foreign_code
+from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
 from evenli.encoders.settings import POOLINGS as POOLINGS
@@ -52,24 +52,18 @@ class Encoder(Protocol):
 class EncoderRequest:
     """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
 
-    pooling: str = "mean"
+    pooling: str | None = None  # mean, cls or max; None where the encoder's own files decide
     device: str | None = None
     online: bool = False
-    configured: bool = False  # no pooling was asked for: take the one that the encoder's own files say, if any
-
-    @property
-    def asked(self) -> str | None:
-        """The pooling that was asked for; None where the encoder's own files decide."""
-        return None if self.configured else self.pooling
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
 
     def keep_pooling(self, name: str, own: str = "") -> None:
         """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""
-        if self.asked not in {None, own}:
+        if self.pooling not in {None, own}:
             raise PoolingError(
-                f"{name} has {own or 'its own'} pooling and takes no other; a choice (--pooling {self.asked}) is for "
+                f"{name} has {own or 'its own'} pooling and takes no other; a choice (--pooling {self.pooling}) is for "
                 "hf and onnx encoders"
             )
 
@@ -100,7 +94,7 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
     kind, target = parse_spec(spec)
-    request = EncoderRequest(pooling or "mean", device, online, configured=pooling is None)
+    request = EncoderRequest(pooling, device, online)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
@@ -138,7 +132,7 @@ def parse_spec(spec: str) -> tuple[str, str]:
         return ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
     if Path(spec).is_file():
         return "vectors", spec
-    raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{one}:…' for one in ENCODERS)}, a folder or a file")
+    raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{kind}:…' for kind in ENCODERS)}, a folder or a file")
 
 
 def resolved_spec(spec: str) -> str:
@@ -163,9 +157,9 @@ def parts_of(spec: str) -> list[str]:
     return [folder, vectors] if folder and vectors else [target.rstrip(",")]
 
 
-def check_pooling(pooling: str) -> None:
+def check_pooling(pooling: str | None) -> None:
     """Refuse an unknown way of pooling."""
-    if pooling not in POOLINGS:
+    if pooling is not None and pooling not in POOLINGS:
         raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
 
 
@@ -221,10 +215,29 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
     return rows
 
 
+def table(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    """A copy of embeddings as float64 [n, d]; what is empty, of another shape or not finite is refused."""
+    with translated(f"{what} are not a table of numbers (", ")", kinds=(TypeError, ValueError)):
+        rows = np.array(values, dtype=np.float64)
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise InputError(f"{what} should be a table [n, d], found shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise InputError(f"{what} hold numbers that are not finite")
+    return rows
+
+
+def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Embeddings of texts in a female and a male version, two or more, in the same order."""
+    f, m = table(female, "the embeddings"), table(male, "the embeddings")
+    if f.shape != m.shape or len(f) < 2:
+        raise InputError(f"expected two tables of the same shape with 2 or more rows, not {f.shape} and {m.shape}")
+    return f, m
+
+
 def _detached(output: Any) -> Any:
     """Tensors of torch as arrays: without gradient, off the GPU, in a type that numpy has."""
     if isinstance(output, list | tuple):
-        return [_detached(one) if hasattr(one, "detach") else one for one in output]
+        return [_detached(row) if hasattr(row, "detach") else row for row in output]
     if not hasattr(output, "detach"):
         return output
     plain = output.detach().cpu()
@@ -364,10 +377,8 @@ class EmbeddingCache:
     def _load(self, folder: Path) -> None:
         for path in sorted(folder.glob("*" + _KEYS)):
             values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
-            try:
+            with translated("", f"; the cache file is corrupt; delete {folder}", kinds=(InputError,)):
                 keys, embeddings = read_array(path), read_array(values, mapped=True)
-            except InputError as error:
-                raise InputError(f"{error}; the cache file is corrupt; delete {folder}") from error
             whole = keys.ndim == 2 and embeddings.ndim == 2 and len(keys) == len(embeddings) + 1
             if not whole or _seal(keys[:-1].tobytes(), embeddings) != keys[-1].tobytes():
                 raise InputError(f"{values}: the cache file is corrupt; delete {folder}")

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import argument, option, output, with_settings
@@ -28,7 +26,8 @@ from evenli.encoders.settings import (
 )
 
 if TYPE_CHECKING:
-    from evenli.encoders.senteval import SentEvalResult, TaskProgress
+    from evenli.core.page import Block
+    from evenli.encoders.senteval import SentEvalResult
 
 # Named here so that the help reads no file; a test compares them with what is shipped.
 TESTS = ("C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b")
@@ -51,8 +50,10 @@ def seat(
 
     Effect sizes with p-values and intervals, corrected for the number of tests (Holm).
     """
+    from evenli.core.page import write_page
     from evenli.encoders.seat import choose_tests
     from evenli.encoders.seat import seat as run_seat
+    from evenli.encoders.seat.tables import associations, seat_page
 
     # A comma may be part of a file's name.
     names = (tests,) if tests and Path(tests).is_file() else split_names(tests)
@@ -61,18 +62,13 @@ def seat(
     with terminal.heartbeat(as_json) as step:
         result = run_seat(loaded, chosen, settings, step)
     if html is not None:
-        from evenli.core.page import write_page
-        from evenli.encoders.pages import seat_page
-
         write_page(seat_page(result, encoder), html)
     if as_json:
         content = result.to_dict()
         content["settings"]["pooling"] = getattr(loaded, "pooling", loading.pooling)
         terminal.print_json({"encoder": encoder, **content})
         return
-    from evenli.encoders.figures import print_associations
-
-    print_associations(result, terminal.console())
+    _show(associations(result))
 
 
 @with_settings(after={"tasks": ["pooling"]})
@@ -92,8 +88,10 @@ def senteval(
 
     The tasks are those of Dolci et al. 2023.
     """
+    from evenli.core.page import write_page
     from evenli.encoders.senteval import ResultFile, UnsavedResultError
     from evenli.encoders.senteval import senteval as run_senteval
+    from evenli.encoders.senteval.tables import senteval_page
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
@@ -106,11 +104,14 @@ def senteval(
     try:
         with terminal.heartbeat(as_json) as step:
 
-            def on_progress(progress: TaskProgress) -> None:
-                step(f"task {progress.task}" if progress.result is None else "")
-                _print_progress(progress)
+            def on_step(task: str, line: str) -> None:
+                step("" if line else f"task {task}")
+                if line:
+                    terminal.warn(line)
+                elif sys.stderr.isatty():  # the line of the result will replace it
+                    print(f"evenli: {printable(task)} …", end="\r", file=drawn_on(sys.stderr), flush=True)
 
-            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=on_progress)
+            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_step=on_step)
     except UnsavedResultError as error:
         _print(error.result, as_json)
         raise
@@ -118,28 +119,18 @@ def senteval(
         raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
     _print(result, as_json)
     if html is not None:
-        from evenli.core.page import write_page
-        from evenli.encoders.pages import senteval_page
-
         write_page(senteval_page(result, encoder), html)
 
 
 def _print(result: SentEvalResult, as_json: bool) -> None:
-    from evenli.encoders.figures import print_senteval
+    from evenli.encoders.senteval.tables import scores
 
     if not as_json:
-        print_senteval(result, terminal.console())
+        _show(scores(result))
         return
     for reason in result.missing.values():
         terminal.warn(f"not run: {reason}")
     terminal.print_json(result.to_dict())
-
-
-def _print_progress(progress: TaskProgress) -> None:
-    if progress.result is not None:
-        terminal.warn(str(progress))
-    elif sys.stderr.isatty():  # the line of the result will replace it
-        print(f"evenli: {printable(str(progress))}", end="\r", file=drawn_on(sys.stderr), flush=True)
 
 
 @with_settings(
@@ -168,8 +159,9 @@ def encoder_report(
 
     SEAT, what leaks of gender, and SentEval.
     """
-    from evenli.encoders.figures import print_encoders, write_encoder_report
     from evenli.encoders.report import encoder_report as run_report
+    from evenli.encoders.report.chart import write_encoder_report
+    from evenli.encoders.report.tables import report_blocks
 
     settings = replace(settings, seat=tests, senteval=evaluation)
     check_extra("encoders", "an encoder report", "sklearn")
@@ -187,7 +179,7 @@ def encoder_report(
     if as_json:
         terminal.print_json(report.to_dict())
         return
-    print_encoders(report, terminal.console())
+    _show(*report_blocks(report))
     if files:
         terminal.say(f"written: {', '.join(map(str, files))}")
 
@@ -204,7 +196,6 @@ def _load(spec: str, settings: LoadSettings) -> Any:
 
 @with_settings()
 def hard_debias(
-    ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[Path, output("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).")],
     *,
@@ -216,10 +207,9 @@ def hard_debias(
 
     Neutralise, equalise, bring to length 1.
     """
-    from evenli.encoders.mitigation import hard_debias_file
+    from evenli.encoders.hard_debias import hard_debias_file
+    from evenli.encoders.report.tables import leakage_block
 
-    if ctx.info_name == "hard":
-        terminal.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
     with terminal.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, settings, overwrite=overwrite)
     if as_json:
@@ -230,9 +220,14 @@ def hard_debias(
     if result.leakage is None:
         terminal.say(f"what is left was not measured: {result.not_measured}")
         return
-    from evenli.encoders.figures import print_leakage
+    _show(leakage_block(result.leakage.before, result.leakage.after, words=True))
 
-    print_leakage(result.leakage.before, result.leakage.after, terminal.console(), words=True)
+
+def _show(*blocks: Block) -> None:
+    from evenli.encoders.tables import print_block
+
+    for block in blocks:
+        print_block(block, terminal.console())
 
 
 def mitigate_with(
@@ -247,6 +242,7 @@ def mitigate_with(
 ) -> None:
     """Fit a method, write the mitigated encoder and print what is left of gender."""
     from evenli.encoders.mitigation import mitigate_encoder
+    from evenli.encoders.report.tables import leakage_block
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
     settings = replace(settings, method=method.name, options=options)
@@ -257,8 +253,6 @@ def mitigate_with(
     if as_json:
         terminal.print_json({"folder": str(out), **result.to_dict()})
         return
-    from evenli.encoders.figures import print_leakage
-
     used, eraser, left = result.fit, result.eraser, result.leakage
     terminal.say(
         f"{out}: {result.method} on {used.pairs:,} sentence pairs ({used.source}), {eraser.rank} of "
@@ -267,7 +261,7 @@ def mitigate_with(
     left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
     if left_out:
         terminal.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
-    print_leakage(left.before, left.after, terminal.console())
+    _show(leakage_block(left.before, left.after))
 
 
 COMMANDS = (

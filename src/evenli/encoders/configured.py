@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.audit.models.loading import read_fields
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.io import read_text
 from evenli.core.parse import check_regular, parse_json
 
@@ -77,26 +77,20 @@ class Configured:
                     "st:…, or set the pooling (--pooling)"
                 )
             return self.pooling or "mean", ""
-        note = self.differs(asked, name)
+        notes = []
+        if self.pooling not in {"", asked}:
+            notes.append(f"{name} is configured for {self.pooling} pooling, {asked} pooling was asked for")
         if self.beyond:
-            left_out = f"{name} is configured with {', '.join(self.beyond)}, which is left out here"
-            note = "; ".join(filter(None, (note, left_out)))
-        return asked, note
-
-    def differs(self, asked: str, name: str) -> str:
-        """What to say where another pooling is asked for than is configured; empty where it is the same."""
-        if not self.pooling or self.pooling == asked:
-            return ""
-        return f"{name} is configured for {self.pooling} pooling, {asked} pooling was asked for"
+            notes.append(f"{name} is configured with {', '.join(self.beyond)}, which is left out here")
+        return asked, "; ".join(notes)
 
 
 def read_modules(file: Path) -> list[tuple[str, str]]:
     """Class and folder of every module in ``modules.json``."""
-    try:
+    kinds = (InputError, KeyError, TypeError)
+    with translated(f"{file} is broken (", ")", into=ModelError, kinds=kinds, reason=named_reason):
         modules = parse_json(read_text(file), str(file))
         named = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (InputError, KeyError, TypeError) as error:
-        raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     for _, path in named:
         # A NUL is in no path, and asking for one is an error of its own.
         if "\0" in path or not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):
@@ -116,7 +110,7 @@ def _modes(fields: dict[str, Any]) -> list[str]:
     """Poolings that are switched on: one name or a list since version 5.2, a switch for each before."""
     mode = fields.get("pooling_mode")
     if mode is not None:
-        return [str(one) for one in mode] if isinstance(mode, list) else [str(mode)]
+        return list(map(str, mode)) if isinstance(mode, list) else [str(mode)]
     switches = (
         (key.removeprefix("pooling_mode_"), on) for key, on in fields.items() if key.startswith("pooling_mode_")
     )

@@ -23,6 +23,7 @@ from evenli.core.errors import InputError
 from evenli.core.io import hash_text, read_rows, write_atomic
 from evenli.core.record import Record
 from evenli.core.settings import PAIR_LISTS as LISTS
+from evenli.encoders.base import paired
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words import read_lines, read_table
 
@@ -119,11 +120,7 @@ def direction_from_sentences(
     The rows are +d/2 and -d/2 for every difference d, which is pair centring again. ``unit`` brings the embeddings to
     length 1 first, which Dolci et al. 2023 do not do for sentence encoders.
     """
-    f, m = np.asarray(female, dtype=np.float64), np.asarray(male, dtype=np.float64)
-    if f.ndim != 2 or f.shape != m.shape or len(f) < FEWEST:
-        raise InputError(f"expected two tables of one shape with {FEWEST} or more rows, not {f.shape} and {m.shape}")
-    if not (np.isfinite(f).all() and np.isfinite(m).all()):
-        raise InputError("the embeddings hold numbers that are not finite")
+    f, m = paired(female, male)
     lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (f, m)]
     if not all(length.all() for length in lengths):
         raise InputError("an embedding is a zero vector, which has no direction; leave its sentence out")

@@ -6,7 +6,7 @@ make a gender direction (she, woman, mother, ...) are all in the first. Sentence
 tests of ``evenli.encoders.seat`` are in none of them, so that an effect after the mitigation is not one that was
 fitted away.
 
-What is left is measured by ``evenli.encoders.residual``.
+What is left is measured by ``evenli.encoders.leakage``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, cycle, islice
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
+from evenli.core.format import capitalised
 from evenli.core.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
 from evenli.encoders.settings import BUILT_IN
 from evenli.encoders.vectors import WordVectors
@@ -55,8 +56,7 @@ class SentencePair:
 
     female: str
     male: str
-    words: tuple[str, ...]
-    """The words and names in which they differ, of both versions."""
+    words: tuple[str, ...]  # in which they differ, of both versions
 
     @property
     def concept(self) -> str:
@@ -72,14 +72,11 @@ class GenderedSet:
     fit: tuple[SentencePair, ...]
     probe: tuple[SentencePair, ...]
     test: tuple[SentencePair, ...]
-    occupations: tuple[str, ...]
-    """Occupations whose names say no gender: do sentences on them lean to a side?"""
+    occupations: tuple[str, ...]  # whose names say no gender: do sentences on them lean to a side?
+    # Sentences with the fitted words that were not fitted on: does the fit hold where it comes from?
     domain: tuple[SentencePair, ...] = ()
-    """Sentences with the fitted words that were not fitted on: does the fit hold where it comes from?"""
-    source: str = "built-in"
-    """``built-in`` or the file the first part comes from."""
-    skipped: dict[str, int] = field(default_factory=dict)
-    """What was not used, by reason."""
+    source: str = "built-in"  # or the file that the first part comes from
+    skipped: dict[str, int] = field(default_factory=dict)  # what was not used, by reason
 
     def rows(self, part: Part) -> tuple[list[str], NDArray[np.int64]]:
         """Sentences of a part and their classes: first all female versions, then all male ones in the same order."""
@@ -139,7 +136,7 @@ def gendered_set() -> GenderedSet:
         times = _REPEATS["fit"]["word"] if pair[0] == "she" else _REPEATS[part][kind]
         pairs[part] += (_in_scene(scene, pair, article=kind == "word") for scene in islice(free[part], times))
     for row in read_table("pronoun_frames.csv", ("female", "male", "frame")):
-        female, male = (_capitalised(row["frame"].format(row[side])) for side in ("female", "male"))
+        female, male = (capitalised(row["frame"].format(row[side])) for side in ("female", "male"))
         pairs["fit"].append(SentencePair(female, male, (row["female"], row["male"])))
     fitted = [pair for kind, part, pair in turns if part == "fit" and kind == "word"]
     pairs["fit"] += _plurals(fitted, scenes[_SCENES["fit"]])
@@ -151,7 +148,7 @@ def gendered_set() -> GenderedSet:
 
 def _in_scene(scene: str, pair: tuple[str, str], *, article: bool) -> SentencePair:
     # A name or pronoun takes no article.
-    female, male = (_capitalised(scene.replace("[Sub]" if article else "the [Sub]", word)) for word in pair)
+    female, male = (capitalised(scene.replace("[Sub]" if article else "the [Sub]", word)) for word in pair)
     return SentencePair(female, male, pair)
 
 
@@ -162,10 +159,6 @@ def _plurals(words: list[tuple[str, str]], scenes: list[str]) -> Iterator[Senten
         plural = _plural(female), _plural(male)
         for scene in islice(several, _SEVERAL):
             yield _in_scene(scene.replace("the [Sub] is ", "the [Sub] are "), plural, article=True)
-
-
-def _capitalised(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
@@ -182,12 +175,12 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
     skipped = dict.fromkeys((*_REASONS, "a held-out word"), 0)
     pairs: list[SentencePair] = []
-    for stated in _stated(dict.fromkeys(_texts(path)), skipped):
-        words = map(str.lower, stated.pair.words)
+    for pair, _ in _gendered_texts(dict.fromkeys(_texts(path)), skipped):
+        words = map(str.lower, pair.words)
         if held_out & {form for word in words for form in (word, word.removesuffix("s"))}:
             skipped["a held-out word"] += 1
         else:
-            pairs.append(stated.pair)
+            pairs.append(pair)
     if len(pairs) < _FEWEST:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} are needed (left out: {reasons})")
@@ -216,21 +209,13 @@ def sentences_to_fit(fit: str) -> GenderedSet:
 _REASONS = ("without a gender word", "both genders", "a word of no listed gender")
 
 
-class Stated(NamedTuple):
-    """A sentence as it stands, the gender that it states, and both versions of it."""
-
-    text: str
-    gender: int
-    pair: SentencePair
-
-
-def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
-    """The texts that state one gender; of the others the reasons are counted."""
+def _gendered_texts(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[tuple[SentencePair, int]]:
+    """The texts that state one gender, with their other version; of the others the reasons are counted."""
     # Two versions of a sentence are wanted, whether or not the copy is true of bodies and of named people.
-    side, swapper = _sides(), Swapper(names=True, conflicts="swap")
+    classes, swapper = _classes(), Swapper(names=True, conflicts="swap")
     for text in texts:
         changes = swapper.explain(text)
-        genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
+        genders = {classes.get(change.word, classes.get(change.word.lower())) for change in changes}
         words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
         if not changes:
             skipped["without a gender word"] += 1
@@ -238,10 +223,10 @@ def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
             skipped["both genders"] += 1
         elif None in genders:
             skipped["a word of no listed gender"] += 1
+        elif genders == {FEMALE}:
+            yield SentencePair(text, swapper(text), words), FEMALE
         else:
-            copy, female = swapper(text), genders == {FEMALE}
-            versions = (text, copy) if female else (copy, text)
-            yield Stated(text, FEMALE if female else MALE, SentencePair(versions[0], versions[1], words))
+            yield SentencePair(swapper(text), text, words), MALE
 
 
 def _spread(items: list[T], limit: int) -> list[T]:
@@ -281,8 +266,9 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
         train, test = (tuple(chain.from_iterable(rows[at::2])) for at in (0, 1))
         return ProbeText("built-in", train, test)
     skipped = dict.fromkeys(_REASONS, 0)
-    stated = _spread([(one.text, one.gender) for one in _stated(dict.fromkeys(_texts(Path(path))), skipped)], limit)
-    fewest = min(sum(gender == side for _, gender in stated) for side in (FEMALE, MALE))
+    found = _gendered_texts(dict.fromkeys(_texts(Path(path))), skipped)
+    texts = _spread([((pair.female, pair.male)[gender], gender) for pair, gender in found], limit)
+    fewest = min(sum(gender == side for _, gender in texts) for side in (FEMALE, MALE))
     if fewest < _FEWEST:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(
@@ -290,22 +276,17 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
             f"(left out: {reasons})"
         )
     # Neighbours in a file are alike: sentence by sentence would put near copies into both halves.
-    half = np.random.default_rng(0).permutation(len(stated)) < len(stated) // 2
-    return ProbeText(
-        str(path),
-        *(tuple(row for row, mine in zip(stated, half == side, strict=True) if mine) for side in (True, False)),
-    )
+    half = np.random.default_rng(0).permutation(len(texts)) < len(texts) // 2
+    train, test = (tuple(texts[at] for at in np.flatnonzero(half == side)) for side in (True, False))
+    return ProbeText(str(path), train, test)
 
 
 def _neutral() -> tuple[str, ...]:
     """Occupations whose names say no gender."""
     specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
     rows = read_table("professions.csv", ("word", "definitional"))
-    return tuple(
-        row["word"]
-        for row in rows
-        if row["word"] not in specific and abs(float(row["definitional"])) < _MOST_DEFINITIONAL
-    )
+    rows = [row for row in rows if abs(float(row["definitional"])) < _MOST_DEFINITIONAL]
+    return tuple(row["word"] for row in rows if row["word"] not in specific)
 
 
 def _persons() -> list[tuple[str, str]]:
@@ -315,11 +296,8 @@ def _persons() -> list[tuple[str, str]]:
     rows = [row for row in rows if row["ways"] == "both" and row["list"] != "added"]
     listed = {(row["female"], row["male"]) for row in rows}
     common = {row["word"] for row in read_table("gender_word_list.csv", ("word",))}
-    return [
-        (female, male)
-        for female, male in ((row["female"], row["male"]) for row in rows)
-        if (_plural(female), _plural(male)) in listed and {female, male} <= common and male not in _NOT_PERSONS
-    ]
+    pairs = [(row["female"], row["male"]) for row in rows if row["male"] not in _NOT_PERSONS]
+    return [pair for pair in pairs if tuple(map(_plural, pair)) in listed and common.issuperset(pair)]
 
 
 def _plural(word: str) -> str:
@@ -342,7 +320,7 @@ def _common_words() -> frozenset[str]:
     return frozenset(row["female"].lower() for row in read_table("swap_words.csv", ("male", "female")))
 
 
-def _sides() -> dict[str, int]:
+def _classes() -> dict[str, int]:
     """The class of every word and name that the swap knows."""
     rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
     return {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}

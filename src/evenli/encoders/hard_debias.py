@@ -11,23 +11,70 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar, cast
 
 import numpy as np
 
-from evenli.core.errors import InputError
-from evenli.core.io import write_atomic
-from evenli.encoders.direction import GenderDirection, Pairs, bias_of, read_pairs
-from evenli.encoders.erasers import FloatArray
+from evenli.core.errors import InputError, MissingExtraError, RunError
+from evenli.core.io import hash_files, write_atomic
+from evenli.core.mitigation import Method
+from evenli.core.record import Record
+from evenli.core.store import replacing
+from evenli.encoders import mitigation
+from evenli.encoders.base import resolved_spec
+from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_direction, read_pairs
+from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
-from evenli.encoders.leakage import leakage, neighbour_clustering
-from evenli.encoders.residual import Residual
-from evenli.encoders.vectors import WordVectors
+from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
+from evenli.encoders.mitigation import VECTORS, Mitigated, StoredFile, Unmitigated
+from evenli.encoders.settings import HardDebiasSettings
+from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.words import read_table
 
 _WORDS = 50_000  # most frequent words of a vocabulary that are looked at
 _SIDE = 500  # most biased words of each side, as Gonen and Goldberg take them
 _FEWEST = 50
+_OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
 _CHUNK = 8192  # rows at a time, so that the copy in double precision stays small
+
+
+class WordLeakage(Record, frozen=True):
+    """What was left of gender in word vectors before and after."""
+
+    before: Residual
+    after: Residual
+
+
+class HardDebiased(Record, frozen=True):
+    """What ``hard_debias_file`` wrote.
+
+    Attributes:
+        file: The vectors, where a file was asked for.
+        folder: The encoder, where a folder was.
+        words: How many words have a vector.
+        notes: What should be known of the vectors.
+        leakage: What is left of gender; None if it could not be measured.
+        not_measured: Why not.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("file", "folder")
+
+    words: int
+    notes: tuple[str, ...]
+    leakage: WordLeakage | None
+    not_measured: str = ""
+    file: Path | None = None
+    folder: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """What was written."""
+        return cast(Path, self.file or self.folder)
+
+    @property
+    def spec(self) -> str:
+        """The encoder it is."""
+        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
 
 
 def gender_specific_words() -> frozenset[str]:
@@ -162,3 +209,51 @@ def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, 
     if (a - b) @ g < -1e-6:
         z = -z
     return _unit(y + z * g), _unit(y - z * g)
+
+
+def hard_debias_file(
+    vectors: str | Path, out: str | Path, settings: HardDebiasSettings | None = None, *, overwrite: bool = False
+) -> HardDebiased:
+    """Hard-debias a file of word vectors, also given as ``vectors:FILE``, and measure what is left.
+
+    The result is a file if ``out`` ends in ``.npz``, else a directory, which is an encoder.
+    """
+    settings = settings or HardDebiasSettings()
+    out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
+    if out.suffix in _OTHER_FORMATS:
+        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
+    if out.suffix == ".npz" and out.exists() and not overwrite:
+        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
+    if ":" in str(file) and not file.exists():
+        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
+    before = load_vectors(file)
+    direction = gender_direction(before, settings.pairs)
+    after = normalised(before) if settings.control else hard_debias(before, direction)
+    if out.suffix == ".npz":
+        save_vectors(after, out)
+    else:
+        mitigation.check_differs(VectorMean(before), VectorMean(after), out)
+        base = Unmitigated(resolved_spec(f"vectors:{file}"), "mean", mitigation.identity_of(VectorMean(before)))
+        with replacing(mitigation.mitigated_folder(out), overwrite=overwrite) as folder:
+            sha256 = hash_files([save_vectors(after, folder / VECTORS)])
+            about = {name: value for name, value in settings.to_dict().items() if name != "seed"}
+            written = StoredFile(sha256, VECTORS, after.dimension)
+            mitigation.mitigated_folder(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
+    leaks, reason = None, ""
+    try:
+        leaks = WordLeakage(*word_leakage(before, after, direction, seed=settings.seed))
+    except (InputError, MissingExtraError) as error:
+        # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
+        reason = str(error)
+    place = "file" if out.suffix == ".npz" else "folder"
+    return HardDebiased(len(after), after.notes, leaks, reason, **{place: out})
+
+
+HARD_DEBIAS = Method(
+    "hard-debias",
+    "Neutralise and equalise word vectors",
+    "Bolukbasi et al. 2016",
+    settings=HardDebiasSettings(),
+    kind="vectors",
+    apply=lambda source, out, settings, overwrite: hard_debias_file(source, out, settings, overwrite=overwrite),
+)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.models import loading
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
 from evenli.core.parse import check_regular, parse_json
@@ -42,8 +42,7 @@ class TransformerEncoder:
         batch_size: int = 64,
         online: bool = False,
     ) -> None:
-        if pooling is not None:
-            check_pooling(pooling)
+        check_pooling(pooling)
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
         self._device = loading.pick_device(self._torch, device)
@@ -73,9 +72,7 @@ class TransformerEncoder:
         """Hash of checkpoint and pooling."""
         files = [] if self._folder is None else loading.checkpoint_files(self._folder, nested=True)
         weights = hash_files(files) if files else self._source
-        # A plain checkpoint keeps the identity it always had.
-        rest = "" if self._configured == Configured() else f"|{self._configured}"
-        return f"hf:{hash_text(f'{weights}|{self.pooling}{rest}')[:32]}"
+        return f"hf:{hash_text(f'{weights}|{self.pooling}|{self._configured}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
@@ -115,7 +112,7 @@ class TransformerEncoder:
 
 def load(target: str, request: EncoderRequest) -> TransformerEncoder:
     """The encoder of a checkpoint."""
-    return TransformerEncoder(target, request.asked, device=request.device, online=request.online)
+    return TransformerEncoder(target, request.pooling, device=request.device, online=request.online)
 
 
 def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableEncoder:
@@ -131,7 +128,7 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
     local = Path(target).is_dir()
     name, folder = (target, Path(target)) if local else _fetch(target, request.online)
     _check_folder(folder)
-    if request.asked is not None:
+    if request.pooling is not None:
         configured = Configured.read(folder)
         # A plain checkpoint says nothing, and the library takes the mean.
         request.keep_pooling(f"st:{target}", configured.pooling or ("" if configured.beyond else "mean"))
@@ -178,16 +175,14 @@ def _check_folder(folder: Path) -> None:
 def _check_fields(file: Path) -> None:
     # Only modules.json lists modules; other lists, such as that of the training data, are nobody's business here.
     kinds: list[Any] = [kind for kind, _ in read_modules(file)] if file.name == MODULES else []
-    try:
+    with translated(f"{file} is broken (", ")", into=ModelError, kinds=(InputError,), reason=named_reason):
         content = parse_json(read_text(file), str(file))
-    except InputError as error:
-        raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     fields = content if isinstance(content, dict) else {}
     nested = fields.get("types")
     kinds += nested.values() if isinstance(nested, dict) else ()
     layers = [fields.get(key) for key in ("tokenizer_class", "activation_function")]
-    foreign = [one for one in kinds if not str(one).startswith(_LIBRARY)]
-    foreign += [one for one in layers if "." in str(one) and not str(one).startswith((_LIBRARY, "torch.nn."))]
+    foreign = [name for name in kinds if not str(name).startswith(_LIBRARY)]
+    foreign += [name for name in layers if "." in str(name) and not str(name).startswith((_LIBRARY, "torch.nn."))]
     if foreign:
         raise ModelError(
             f"{file} asks to run code of its own ({foreign[0]}); evenli runs no such code. "

@@ -1,8 +1,9 @@
-"""What is left of a concept in embeddings after it was erased: probes, and neighbours. Needs scikit-learn.
+"""What is left of gender in embeddings after it was erased: probes, and neighbours. Needs scikit-learn.
 
-An eraser promises something about linear classifiers or about one direction. Three questions show how far that goes:
-can a linear probe predict the classes, can a small neural one, and are words that leaned to the same side still
-neighbours?
+An eraser promises something about linear classifiers or about one direction, on the sentences of its fit. Three
+questions show how far that goes: can a linear probe predict the classes, can a small neural one, and are words that
+leaned to the same side still neighbours? Probes look in sentences with words that neither eraser nor probe has seen, in
+running text that nothing was fitted on, and in other sentences with the fitted words.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,15 +22,20 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.record import Record
+from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked, table
+from evenli.encoders.eraser import Erased, Eraser, FloatArray
+from evenli.encoders.gendered import FEMALE, MALE, GenderedSet, ProbeText
+from evenli.encoders.vectors import WordVectors
 from evenli.stats.intervals import wilson
 
-FloatArray = NDArray[np.float64]
 _LEVEL = 0.95
 _HIDDEN = 64
 SEEDS = 5  # times that a probe is trained
 _FEWEST = 10  # training rows of a class: fewer teach a probe nothing
 _STARTS, _TRIES = 10, 5  # two-means ends elsewhere from start to start: ten figures, each the best of five tries
 _CHUNK = 512  # words whose neighbours are found at a time
+_NEIGHBOURS = 20
+_FEWEST_PAIRS = 40  # sentence pairs to look for gender in
 
 
 class Leakage(Record, frozen=True):
@@ -42,13 +49,11 @@ class Leakage(Record, frozen=True):
     majority: float  # accuracy of always naming the most frequent class of the training rows
 
 
-class Clustering(Record, frozen=True):
+class Clustering(NamedTuple):
     """Whether words that leaned to one side before are still neighbours."""
 
-    accuracy: Estimate
-    """Of two-means on the most biased words of both sides, the mean over ten starts; 0.5 is none of the old bias, 1 is
-    all of it."""
-    correlation: Estimate  # of the old bias with the share of neighbours whose old bias is positive; NaN is undefined
+    accuracy: Estimate  # of two-means on the most biased words of both sides; 1 is all of the old bias
+    correlation: Estimate  # of the old bias with the share of neighbours whose old bias is positive
 
 
 def leakage(
@@ -62,20 +67,14 @@ def leakage(
     majority by construction, which says nothing about new rows. ``generator`` draws rows and starts the
     neural probe.
     """
-    train, test = _table(x_train, "training"), _table(x_test, "test")
+    train, test = table(x_train, "the training embeddings"), table(x_test, "the test embeddings")
     known, asked = np.asarray(y_train), np.asarray(y_test)
     names, counts = np.unique(known, return_counts=True)
-    if train.shape[1] != test.shape[1]:
-        raise InputError(f"training embeddings have {train.shape[1]} numbers, test embeddings {test.shape[1]}")
-    if known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
-        raise InputError(
-            f"{len(train)} training and {len(test)} test rows need as many classes, found {known.shape} and "
-            f"{asked.shape}"
-        )
+    if train.shape[1] != test.shape[1] or known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
+        shapes = f"{train.shape} and {test.shape} with classes {known.shape} and {asked.shape}"
+        raise InputError(f"expected training and test embeddings of one width and a class for each row, found {shapes}")
     if len(counts) < 2 or counts.min() < _FEWEST:
-        raise InputError(
-            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
-        )
+        raise InputError(f"training needs {_FEWEST} or more rows of two or more classes, found {counts.tolist()}")
     linear_model = need("sklearn.linear_model", extra="encoders", purpose="a probe")
     neural_network = need("sklearn.neural_network", extra="encoders", purpose="a probe")
     mean, spread = train.mean(axis=0), train.std(axis=0)
@@ -121,7 +120,7 @@ def neighbour_clustering(
         most: Words of each side to cluster, the most biased first.
         asked: Rows for the correlation, such as the occupations; by default the words that are clustered.
     """
-    rows, bias = _table(x, "vocabulary"), np.asarray(bias_before, dtype=np.float64)
+    rows, bias = table(x, "the embeddings"), np.asarray(bias_before, dtype=np.float64)
     if bias.shape != rows.shape[:1] or not np.isfinite(bias).all():
         raise InputError(f"expected one finite bias for each of the {len(rows)} rows, found shape {bias.shape}")
     if not 1 <= k < len(rows):
@@ -148,6 +147,165 @@ def neighbour_clustering(
     return Clustering(accuracy, _correlation(bias[which], _neighbour_bias(rows, which, bias > 0, k)))
 
 
+class Residual(Record, frozen=True):
+    """How much of gender is left in embeddings."""
+
+    optional: ClassVar[tuple[str, ...]] = ("on_text", "on_domain")
+
+    linear: Estimate  # accuracy of a linear probe on words it has not seen; ``majority``, without looking, is neutral
+    mlp: Estimate
+    majority: float
+    clustering: Estimate  # neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral
+    correlation: Estimate  # of how far neutral texts leaned before with the side of their neighbours; 0 is neutral
+    on_text: Leakage | None = None  # the probes on running text
+    on_domain: Leakage | None = None  # the probes on other sentences with the words that were fitted on
+
+    @classmethod
+    def of(cls, probes: Leakage, clusters: Clustering, *further: Leakage | None) -> Residual:
+        """The results of probes, of the clustering, and of probes on text and on the domain."""
+        return cls(probes.linear, probes.mlp, probes.majority, *clusters, *further)
+
+
+class LeakageReport(Record, frozen=True):
+    """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it.
+
+    Attributes:
+        probe_sentences: Sentences that the probes learn from.
+        test_sentences: Sentences that they are tested on.
+        neutral_sentences: Sentences on occupations, whose neighbours are looked at.
+        probe_text: Where the running text is from.
+        sha256: Hash of all of these sentences.
+        before: What is left without the eraser.
+        after: What is left behind it.
+    """
+
+    probe_sentences: int
+    test_sentences: int
+    neutral_sentences: int
+    sha256: str
+    before: Residual
+    after: Residual
+    probe_text: str = ""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Embeddings and classes, those that train a probe and those that test it."""
+
+    train: NDArray[Any]
+    train_classes: NDArray[np.int64]
+    test: NDArray[Any]
+    test_classes: NDArray[np.int64]
+
+    def erased(self, eraser: Eraser) -> Labelled:
+        """The same embeddings behind an eraser."""
+        return replace(self, train=eraser(self.train), test=eraser(self.test))
+
+    def leakage(self, seed: int) -> Leakage:
+        """How well probes find the classes."""
+        generator = np.random.default_rng(seed)
+        return leakage(self.train, self.train_classes, self.test, self.test_classes, generator)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Embeddings of what was not fitted on: gendered sentences for the probes, neutral ones on occupations, text."""
+
+    words: Labelled
+    neutral: NDArray[Any]
+    text: Labelled | None = None
+    domain: Labelled | None = None
+
+    @classmethod
+    def of(cls, encoder: Encoder, sentences: GenderedSet, text: ProbeText | None = None) -> HeldOut:
+        """Encode the held-out part of a set, and the text."""
+        probe, test = sentences.rows("probe")[1], sentences.rows("test")[1]
+        embeddings = encode_checked(encoder, sentences.held_out)
+        parts = np.split(embeddings, [len(probe), len(probe) + len(test)])
+        return cls(
+            Labelled(parts[0], probe, parts[1], test),
+            parts[2],
+            None if text is None else _labelled(encoder, text.texts, text.classes, len(text.train)),
+            _domain(encoder, sentences),
+        )
+
+    def erased(self, eraser: Eraser) -> HeldOut:
+        """The same embeddings behind an eraser."""
+        text, domain = (rows.erased(eraser) if rows else None for rows in (self.text, self.domain))
+        return HeldOut(self.words.erased(eraser), eraser(self.neutral), text, domain)
+
+    def lean(self) -> FloatArray:
+        """How far the neutral sentences lean to the female side: half of them are above 0.
+
+        The cosine of each, centred, with the difference between the mean female and male sentence, less its median.
+        """
+        probe, classes = self.words.train, self.words.train_classes
+        means = [probe[classes == label].mean(axis=0, dtype=np.float64) for label in (FEMALE, MALE)]
+        g = means[0] - means[1]
+        # Less the mean, which all sentences share, and less the median, so that both sides have as many.
+        centred = self.neutral - self.neutral.mean(axis=0, dtype=np.float64)
+        scale = np.linalg.norm(centred, axis=1) * np.linalg.norm(g)
+        cosine = (centred @ g) / np.where(scale > 0, scale, 1.0)
+        return np.asarray(cosine - np.median(cosine), dtype=np.float64)
+
+
+def _labelled(encoder: Encoder, texts: list[str], classes: NDArray[np.int64], train: int) -> Labelled:
+    rows = encode_checked(encoder, texts)
+    return Labelled(rows[:train], classes[:train], rows[train:], classes[train:])
+
+
+def _domain(encoder: Encoder, sentences: GenderedSet) -> Labelled | None:
+    """Other sentences with the fitted words; both versions of a pair are in the same half."""
+    pairs = sentences.domain
+    if len(pairs) < _FEWEST_PAIRS:
+        return None
+    halves = [[text for pair in pairs[half::2] for text in (pair.female, pair.male)] for half in (0, 1)]
+    classes = np.tile(np.array([FEMALE, MALE], dtype=np.int64), len(pairs))
+    return _labelled(encoder, halves[0] + halves[1], classes, len(halves[0]))
+
+
+def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
+    """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
+    # An eraser or a cache may stand before the encoder that has the vectors.
+    while isinstance(encoder, Erased | EmbeddingCache):
+        encoder = encoder.encoder
+    vectors = getattr(getattr(encoder, "vocabulary", encoder), "vectors", None)
+    return sentences.known_to(vectors) if isinstance(vectors, WordVectors) else sentences
+
+
+def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -> Residual:
+    """What is left of gender: two probes on gendered sentences and on text, and the neighbours of neutral sentences.
+
+    ``lean_before`` is ``HeldOut.lean`` of the encoder without mitigation.
+    """
+    side = min(int((lean_before > 0).sum()), int((lean_before < 0).sum()), len(lean_before) // 4)
+    if not side:
+        raise InputError("the neutral sentences lean to no side: the encoder gives them all the same embedding")
+    generator, everyone = np.random.default_rng(seed), np.arange(len(lean_before))
+    clusters = neighbour_clustering(
+        held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
+    )
+    further = (rows.leakage(seed) if rows else None for rows in (held.text, held.domain))
+    return Residual.of(held.words.leakage(seed), clusters, *further)
+
+
+def leakage_report(
+    base: Encoder, eraser: Eraser, sentences: GenderedSet, text: ProbeText, *, seed: int
+) -> LeakageReport:
+    """Measure what is left of gender before and behind an eraser."""
+    before = HeldOut.of(base, sentences, text)
+    lean = before.lean()
+    return LeakageReport(
+        probe_sentences=2 * len(sentences.probe),
+        test_sentences=2 * len(sentences.test),
+        neutral_sentences=len(before.neutral),
+        probe_text=text.source,
+        sha256=sentences.sha256["held_out"],
+        before=residual_leakage(before, lean, seed=seed),
+        after=residual_leakage(before.erased(eraser), lean, seed=seed),
+    )
+
+
 def _neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
     """Share of positive rows among the k nearest of each row asked about, itself left out; rows have length 1."""
     share = np.empty(len(which))
@@ -158,15 +316,6 @@ def _neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArra
         nearest = np.argpartition(cosines, -k, axis=1)[:, -k:]
         share[start : start + _CHUNK] = positive[nearest].mean(axis=1)
     return share
-
-
-def _table(x: ArrayLike, what: str) -> FloatArray:
-    rows = np.asarray(x, dtype=np.float64)
-    if rows.ndim != 2 or not rows.size:
-        raise InputError(f"expected {what} embeddings [n, d], found shape {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise InputError(f"the {what} embeddings hold numbers that are not finite")
-    return rows
 
 
 def _fitted(model: Any, *data: Any) -> Any:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
-from evenli.core.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
+from evenli.core.errors import EvenliError, InputError, ModelError, RunError, translated
 from evenli.core.io import hash_files
 from evenli.core.mitigation import Fit, GenderedEmbeddings, Method
 from evenli.core.record import Record, RecordError
@@ -34,21 +34,17 @@ from evenli.encoders.base import (
     parts_of,
     resolved_spec,
 )
-from evenli.encoders.direction import gender_direction
-from evenli.encoders.erasers import CHECK, Affine, Erased, Projection, load_eraser
+from evenli.encoders.eraser import CHECK, Erased, Eraser, load_eraser
 from evenli.encoders.gendered import GenderedSet, probe_text, sentences_to_fit
-from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
-from evenli.encoders.residual import LeakageReport, Residual, known_sentences, leakage_report
+from evenli.encoders.leakage import LeakageReport, known_sentences, leakage_report
 from evenli.encoders.settings import BUILT_IN
-from evenli.encoders.settings import HardDebiasSettings as HardDebiasSettings
 from evenli.encoders.settings import MitigationSettings as MitigationSettings
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 
-_KIND, _ERASER, _VECTORS = "mitigated encoder", "eraser.npz", "vectors.npz"
-_OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
+_KIND, _ERASER, VECTORS = "mitigated encoder", "eraser.npz", "vectors.npz"
 
 
-class Base(Record, frozen=True):
+class Unmitigated(Record, frozen=True):
     """The encoder before the mitigation: its spec with absolute paths, its pooling, and what changes with it."""
 
     spec: str
@@ -99,7 +95,7 @@ class Mitigated(Record, frozen=True):
     """
 
     method: str
-    base: Base
+    base: Unmitigated
     settings: dict[str, Any]
     eraser: StoredFile
     note: str = ""
@@ -134,7 +130,7 @@ def mitigate_encoder(
     """
     settings = settings_of(MitigationSettings, settings, options, "mitigate_encoder")
     # The directory is checked first: a fit can take long.
-    with replacing(_directory(out), overwrite=overwrite) as folder:
+    with replacing(mitigated_folder(out), overwrite=overwrite) as folder:
         on_step("reading the sentences")
         sentences = sentences_to_fit(settings.fit)
         text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
@@ -145,6 +141,9 @@ def mitigate_encoder(
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
         on_step("measuring what is left of gender")
+        # The pooling to load the encoder with again; empty where its own files decide.
+        used = getattr(base, "pooling", settings.pooling)
+        pooling = used if used in POOLINGS else settings.pooling or ""
         written = EraserFile(
             sha256=hash_files([eraser.save(folder / _ERASER)]),
             identity=eraser.identity,
@@ -154,128 +153,43 @@ def mitigate_encoder(
         )
         result = MitigatedEncoder(
             method=settings.method,
-            base=Base(resolved_spec(spec), _pooling(base, settings.pooling), _identity(base)),
+            base=Unmitigated(resolved_spec(spec), pooling, identity_of(base)),
             settings={**cast(Settings, settings.options).to_dict(), "seed": settings.seed},
             eraser=written,
             note=str(getattr(base, "note", "")),
             fit=FittedOn(sentences.source, len(sentences.fit), sentences.sha256["fit"], dict(sentences.skipped)),
             leakage=leakage_report(base, eraser, sentences, text, seed=settings.seed),
         )
-        _directory(folder).write_manifest(result.to_dict())
+        mitigated_folder(folder).write_manifest(result.to_dict())
     return result
 
 
-def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
+def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Eraser:
     method: Method = MITIGATIONS.get(settings.method)
     # The versions of a pair stand in the same order in both halves.
     female, male = np.split(encode_checked(base, sentences.rows("fit")[0]), 2)
     data = GenderedEmbeddings(female, male, tuple(pair.concept for pair in sentences.fit))
     eraser = cast(Fit, method.fit)(data, settings.options, np.random.default_rng(settings.seed))
-    if not isinstance(eraser, Projection | Affine):
-        raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")
+    if not isinstance(eraser, Eraser):
+        raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not an Eraser")
     return eraser
 
 
-class WordLeakage(Record, frozen=True):
-    """What was left of gender in word vectors before and after."""
-
-    before: Residual
-    after: Residual
-
-
-class HardDebiased(Record, frozen=True):
-    """What ``hard_debias_file`` wrote.
-
-    Attributes:
-        file: The vectors, where a file was asked for.
-        folder: The encoder, where a folder was.
-        words: How many words have a vector.
-        notes: What should be known of the vectors.
-        leakage: What is left of gender; None if it could not be measured.
-        not_measured: Why not.
-    """
-
-    optional: ClassVar[tuple[str, ...]] = ("file", "folder")
-
-    words: int
-    notes: tuple[str, ...]
-    leakage: WordLeakage | None
-    not_measured: str = ""
-    file: Path | None = None
-    folder: Path | None = None
-
-    @property
-    def path(self) -> Path:
-        """What was written."""
-        return cast(Path, self.file or self.folder)
-
-    @property
-    def spec(self) -> str:
-        """The encoder it is."""
-        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
-
-
-def hard_debias_file(
-    vectors: str | Path, out: str | Path, settings: HardDebiasSettings | None = None, *, overwrite: bool = False
-) -> HardDebiased:
-    """Hard-debias a file of word vectors, also given as ``vectors:FILE``, and measure what is left.
-
-    The result is a file if ``out`` ends in ``.npz``, else a directory, which is an encoder.
-    """
-    settings = settings or HardDebiasSettings()
-    out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
-    _check_names(out, file, overwrite)
-    before = load_vectors(file)
-    direction = gender_direction(before, settings.pairs)
-    after = normalised(before) if settings.control else hard_debias(before, direction)
-    if out.suffix == ".npz":
-        save_vectors(after, out)
-    else:
-        _check_differs(VectorMean(before), VectorMean(after), out)
-        base = Base(resolved_spec(f"vectors:{file}"), "mean", _identity(VectorMean(before)))
-        with replacing(_directory(out), overwrite=overwrite) as folder:
-            sha256 = hash_files([save_vectors(after, folder / _VECTORS)])
-            about = {name: value for name, value in settings.to_dict().items() if name != "seed"}
-            written = StoredFile(sha256, _VECTORS, after.dimension)
-            _directory(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
-    leaks, reason = None, ""
-    try:
-        leaks = WordLeakage(*word_leakage(before, after, direction, seed=settings.seed))
-    except (InputError, MissingExtraError) as error:
-        # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
-        reason = str(error)
-    place = "file" if out.suffix == ".npz" else "folder"
-    return HardDebiased(len(after), after.notes, leaks, reason, **{place: out})
-
-
-def _check_names(out: Path, file: Path, overwrite: bool) -> None:
-    if out.suffix in _OTHER_FORMATS:
-        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
-    if out.suffix == ".npz" and out.exists() and not overwrite:
-        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
-    if ":" in str(file) and not file.exists():
-        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
-
-
-def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
+def check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
+    """Refuse vectors that are those of the base."""
     first, second = (encode_checked(encoder, CHECK) for encoder in (base, debiased))
     # Texts of unknown words are zeros before and after, which proves nothing.
     if first.shape == second.shape and np.array_equal(first, second) and first.any():
         raise ModelError(f"{where}: the vectors are those of the base; nothing was mitigated")
 
 
-def _directory(path: str | Path) -> RunDir:
+def mitigated_folder(path: str | Path) -> RunDir:
+    """The folder of a mitigated encoder."""
     # The cached copy of the vectors counts as ours.
-    return RunDir(path, kind=_KIND, manifest=MITIGATED, owned=(_ERASER, _VECTORS, CACHE))
+    return RunDir(path, kind=_KIND, manifest=MITIGATED, owned=(_ERASER, VECTORS, CACHE))
 
 
-def _pooling(encoder: Encoder, asked: str | None) -> str:
-    """The pooling to load the encoder with again; empty where its own files decide."""
-    used = getattr(encoder, "pooling", asked)
-    return used if used in POOLINGS else asked or ""
-
-
-def _identity(encoder: Encoder) -> str:
+def identity_of(encoder: Encoder) -> str:
     """The encoder's ``identity``; without one a changed encoder could not be noticed."""
     identity = getattr(encoder, "identity", None)
     if identity is None:
@@ -294,21 +208,19 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
     folder = Path(path)
     about = read_mitigated(folder)
     request.keep_pooling(f"mitigated:{target}", about.base.pooling)
-    file = folder / (_VECTORS if about.eraser.file == _VECTORS else _ERASER)
+    file = folder / (VECTORS if about.eraser.file == VECTORS else _ERASER)
     if not file.is_file():
         raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
     if hash_files([file]) != about.eraser.sha256:
         raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
     _check_chain(folder)
     base = _load_base(folder, about.base, request, given)
-    if file.name == _VECTORS:
+    if file.name == VECTORS:
         debiased = VectorMean(load_vectors(file), "hard-debiasing")
-        _check_differs(base, debiased, folder)
+        check_differs(base, debiased, folder)
         return debiased
-    try:
+    with translated(f"{folder}: ", into=ModelError, kinds=(InputError,)):
         return Erased(base, load_eraser(file))
-    except InputError as error:
-        raise ModelError(f"{folder}: {error}") from error
 
 
 def read_mitigated(folder: str | Path) -> Mitigated:
@@ -337,7 +249,7 @@ def _check_chain(folder: Path) -> None:
     raise ModelError(f"{folder} is its own base (see {folder / MITIGATED}); mitigate another encoder")
 
 
-def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) -> Encoder:
+def _load_base(folder: Path, stored: Unmitigated, request: EncoderRequest, given: str) -> Encoder:
     """The base encoder of a directory, unchanged since the mitigation."""
     spec = given or stored.spec
     if not given and parse_spec(spec)[0] not in DATA_BACKENDS:
@@ -348,11 +260,9 @@ def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) 
     for place in map(Path, parts_of(spec)):
         if place.is_absolute() and not place.exists():
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
-    try:
-        online = request.online and bool(given)  # a stored name is not looked up either
+    online = request.online and bool(given)  # a stored name is not looked up either
+    with translated(f"the base of {folder} cannot be loaded ({spec}): ", into=ModelError, kinds=(EvenliError,)):
         base, _ = load_with_own_pooling(spec, pooling=stored.pooling or None, device=request.device, online=online)
-    except EvenliError as error:
-        raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
-    if _identity(base) != stored.identity:
+    if identity_of(base) != stored.identity:
         raise ModelError(f"the base of {folder}, {stored.spec}, has changed since; mitigate the encoder again")
     return base

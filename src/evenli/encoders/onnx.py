@@ -36,8 +36,7 @@ class OnnxEncoder:
     """
 
     def __init__(self, target: str | Path, pooling: str | None = None, *, batch_size: int = 64) -> None:
-        if pooling is not None:
-            check_pooling(pooling)
+        check_pooling(pooling)
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
@@ -61,14 +60,13 @@ class OnnxEncoder:
             self.pooling, self.note = self._configured.choose(pooling, str(self._path))
         self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
         content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
-        self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}"
-        if self._configured != Configured():
-            self.identity += f":{hash_text(str(self._configured))[:16]}"
+        configured = hash_text(str(self._configured))[:16]
+        self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}:{configured}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
-        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id=0)
+        tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
         embeddings: Embeddings | None = None
         for rows in self._batches(tokens.lengths):
             pooled = self._run(tokens[rows])
@@ -168,4 +166,4 @@ def _mentions(path: Path, name: bytes) -> bool:
 
 def load(target: str, request: EncoderRequest) -> OnnxEncoder:
     """The encoder of an ONNX model, on the CPU."""
-    return OnnxEncoder(target, request.asked)
+    return OnnxEncoder(target, request.pooling)

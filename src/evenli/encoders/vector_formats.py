@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.binary import decoding, read_array, read_arrays
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
 from evenli.core.io import BROKEN as BROKEN_STREAM
 from evenli.core.io import open_binary
 from evenli.core.parse import LINE_BYTES
@@ -43,11 +43,8 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
         raise InputError(f"{path} is an archive of files: unpack it and give the text file (it may be .gz or .xz)")
     if kind in {".npy", ".npz"}:
         return _array_blocks(*_arrays(path, words), path)
-    try:
-        with _opened(path) as stream:
-            head = stream.read(_SNIFF)
-    except BROKEN as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+    with translated(f"cannot read {path}: ", kinds=BROKEN), _opened(path) as stream:
+        head = stream.read(_SNIFF)
     if head[:4] == _FASTTEXT:
         raise InputError(f"{path} is a fastText model: give the .vec file of the same vectors, which is text")
     if kind in _PICKLED or (head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}):
@@ -66,7 +63,7 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
         raise InputError(f"{path}, line 1: the header says {shape[1]} numbers a row, expected 1 to {_WIDEST}")
     fields = rest.partition(b"\n")[0].split()
     # The header is the same in both: it is text if a row of text follows, and binary numbers hardly ever read so.
-    textual = len(fields) > 1 and all(_number(one) is not None for one in fields[-min(len(fields) - 1, shape[1]) :])
+    textual = len(fields) > 1 and all(_number(field) is not None for field in fields[-min(len(fields) - 1, shape[1]) :])
     return _text_blocks(path, shape) if textual or not rest.strip() else _binary_blocks(path, shape)
 
 

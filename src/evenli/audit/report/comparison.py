@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
-from evenli.audit.report.hero import Dot, dots
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite
 from evenli.audit.suites.texts import Ranking
+from evenli.core.dots import Dot, dots
 from evenli.core.format import number
 from evenli.stats.proportion import rank
 

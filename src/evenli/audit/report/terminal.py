@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from evenli.audit.suites.base import Section, Suite, get_suite
 from evenli.audit.suites.summary import range_of
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
+from evenli.core.terminal import table
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
@@ -136,20 +137,6 @@ def _titled(heading: str, shown: Table, console: Console, style: str = "") -> No
     console.print()
     console.print(escape(heading), style=f"italic {style}".strip())
     console.print(shown, style=style or None)
-
-
-def table(
-    columns: Row, rows: Iterable[Row], main: Collection[int] = (), *, wrap: bool = False, tight: bool = False
-) -> Table:
-    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
-    for title in columns:
-        right = title.startswith(">")
-        name = escape(title.removeprefix(">"))
-        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
-    for at, row in enumerate(rows):
-        grid.add_row(*map(escape, row), style="bold" if at in main else None)
-    return grid
 
 
 def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from evenli.core.errors import InputError, ModelError
 from evenli.encoders.base import Encoder
-from evenli.encoders.seat import AssociationTest, SeatSettings, seat_from_vectors
+from evenli.encoders.seat import AssociationTest, SeatSettings, average_effect, seat_from_vectors
 
 PRIMARY = "negative_mean_absolute_effect"
 _SETTINGS = SeatSettings(resamples=0)
@@ -37,11 +37,11 @@ def seat_metrics(
     if rows.ndim != 2 or len(rows) != len(texts):
         raise ModelError(f"the model gave an array of shape {rows.shape} for {len(texts)} texts; expected [n, d]")
     result = seat_from_vectors(tests, dict(zip(texts, rows, strict=True)), settings)
-    mean = result.average()
-    metrics = {f"{one.name}_effect": one.effect for one in result.tests}
-    metrics |= {f"{one.name}_p": one.p for one in result.tests}
+    mean = average_effect(result.effects, list(result.effects))
+    metrics = {f"{name}_effect": effect for name, effect in result.effects.items()}
+    metrics |= {f"{test.name}_p": test.p for test in result.tests}
     metrics |= {"mean_effect": mean.signed, "mean_absolute_effect": mean.absolute, PRIMARY: -mean.absolute}
-    return metrics, "; ".join(f"{one.name}: {one.note}" for one in result.tests if one.note)
+    return metrics, "; ".join(f"{test.name}: {test.effect.note}" for test in result.tests if test.effect.note)
 
 
 def as_mteb_model(encoder: Encoder, name: str | None = None) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli._version import __version__
-from evenli.core.errors import RunError
+from evenli.core.errors import system_failure
 from evenli.core.extras import need
 from evenli.core.parse import csv_line
 from evenli.encoders.interop import PRIMARY, seat_metrics
@@ -85,10 +85,8 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
 
 
 def _add_row(file: Path, row: Mapping[str, float]) -> None:
-    try:
+    with system_failure(f"cannot write {file}: "):
         file.parent.mkdir(parents=True, exist_ok=True)
         new = not file.is_file()
         with file.open("a", newline="", encoding="utf-8") as stream:
             stream.write((csv_line(row) if new else "") + csv_line(row.values()))
-    except OSError as error:
-        raise RunError(f"cannot write {file}: {error.strerror or error}") from error

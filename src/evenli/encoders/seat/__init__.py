@@ -243,6 +243,7 @@ class SeatResult(Record, frozen=True):
     """
 
     stamped: ClassVar[str] = "association tests"
+    schema: ClassVar[int] = 2
     computed: ClassVar[Mapping[str, str]] = {"mean": "_defined_mean"}
 
     tests: tuple[AssociationResult, ...]
@@ -258,14 +259,14 @@ class SeatResult(Record, frozen=True):
         return f"SeatResult({len(self.tests)} tests{average})"
 
     @property
+    def effects(self) -> dict[str, float]:
+        """The effect of every test."""
+        return {test.name: test.effect.value for test in self.tests}
+
+    @property
     def mean(self) -> AverageEffect:
         """Average of the gender tests C6 to C8b; NaN with a note if one of them was not run."""
-        return self.average(AVERAGED)
-
-    def average(self, names: Sequence[str] | None = None) -> AverageEffect:
-        """Average of some tests; None for all."""
-        effects = {test.name: test.effect for test in self.tests}
-        return average_effect(effects, list(effects) if names is None else names)
+        return average_effect(self.effects)
 
     @property
     def _defined_mean(self) -> AverageEffect | None:
@@ -317,7 +318,7 @@ def seat_from_vectors(
         results.append(replace(result, name=test.name, title=test.title, kind=test.level))
     p_values = [result.p for result in results]
     corrected = zip(results, holm(p_values), association.benjamini_hochberg(p_values), strict=True)
-    return SeatResult(tuple(replace(one, p_holm=by_holm, p_bh=by_bh) for one, by_holm, by_bh in corrected), settings)
+    return SeatResult(tuple(replace(test, p_holm=by_holm, p_bh=by_bh) for test, by_holm, by_bh in corrected), settings)
 
 
 def encode_tests(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str, Embeddings]:
@@ -337,7 +338,8 @@ def _with_missing(encoder: Any, test: AssociationTest, result: AssociationResult
         return result
     some = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
     note = f"{len(missing)} of {len(words)} words have no vector ({some}), which distorts the test"
-    return replace(result, note="; ".join(filter(None, (result.note, note))), missing_vectors=missing)
+    effect = replace(result.effect, note="; ".join(filter(None, (result.effect.note, note))))
+    return replace(result, effect=effect, missing_vectors=missing)
 
 
 def average_estimate(
@@ -352,7 +354,7 @@ def average_estimate(
     Both are asked with the same words in every resample, so that most of what words alone do drops out.
     """
     encoders = [vectors] if before is None else [vectors, before]
-    if not all(np.any(one[text]) for one in encoders for text in texts_of(tests)):
+    if not all(np.any(rows[text]) for rows in encoders for text in texts_of(tests)):
         note = "undefined: an embedding is zero and has no direction"
         return Estimate.undefined(note, settings.coverage, len(tests))
     draws: dict[tuple[str, ...], Values] = {}
@@ -360,12 +362,9 @@ def average_estimate(
     if before is not None:
         earlier, drawn = _sizes(tests, before, settings, draws)
         value, resampled = value - earlier, resampled - drawn
-    if not np.isfinite(resampled).all():
-        return replace(Estimate.undefined(association.NO_SPREAD, settings.coverage, len(tests)), value=value)
-    low, high = association.percentile_interval(resampled, settings.coverage)
-    low, se = low if before is not None else max(low, 0.0), float(resampled.std(ddof=1))
     note = "over the words of the tests, signs held"
-    return Estimate(value, low, high, se, settings.coverage, len(tests), {}, note)
+    found = association.bootstrapped(value, resampled, settings.coverage, len(tests), note)
+    return found if before is not None or math.isnan(found.low) else replace(found, low=max(found.low, 0.0))
 
 
 def _sizes(

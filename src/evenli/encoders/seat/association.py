@@ -19,7 +19,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
+from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
 from evenli.encoders.settings import Level as Level
 from evenli.encoders.settings import SeatSettings as SeatSettings
@@ -28,7 +29,7 @@ from evenli.encoders.settings import Sides as Sides
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-NO_SPREAD = "no interval: some choices of words leave no spread between targets"
+_NO_SPREAD = "no interval: some choices of words leave no spread between targets"
 _SETS = ("X", "Y", "A", "B")
 _CONSTANT = 1e-12  # a spread of associations up to this is none
 _ROUNDING = 1e-13  # error of one association; sums of n of them tie within n times this
@@ -47,32 +48,27 @@ class AssociationResult(Record, frozen=True):
 
     Attributes:
         sizes: Number of X, Y, A and B.
-        level: Coverage of the interval.
         sides: As in the settings, like ``ddof``.
         effect: ``d``, standard deviations between the means of X and Y; 0 no difference, positive if X goes with A.
-            Between -2 and 2 for equal sets (up to ``ddof``). NaN with a note where it is undefined.
+            Between -2 and 2 for equal sets (up to ``ddof``). Its interval is over the words behind targets and
+            attributes; its note says why there is no value or no interval, or what distorts it.
         p: Share of partitions of the target words, each with all its texts, that separate at least as much; never 0.
         p_published: The same over partitions of texts (May et al. 2019). Too small where a word has several texts.
-        low: Lower end of the bootstrap interval of ``d`` over the words behind targets and attributes.
         exact: Whether all partitions were counted.
         permutations: Partitions counted, the observed one among them.
         p_holm: ``p`` corrected by Holm for the tests run together.
         p_bh: ``p`` corrected by Benjamini and Hochberg (false discovery rate).
         title: What is compared, such as "male and female names, with career and family".
         kind: ``word`` or ``sentence``.
-        note: Why there is no value or no interval, or what distorts it.
         missing_vectors: Words of the test that the encoder has no vector for.
     """
 
     sizes: dict[str, int]
-    level: float
     sides: Sides
     ddof: int
-    effect: Number = math.nan
+    effect: Estimate
     p: Number = math.nan
     p_published: Number = math.nan
-    low: Number = math.nan
-    high: Number = math.nan
     exact: bool = False
     permutations: int = 0
     p_holm: Number = math.nan
@@ -80,7 +76,6 @@ class AssociationResult(Record, frozen=True):
     name: str = ""
     title: str = ""
     kind: str = ""
-    note: str = ""
     missing_vectors: tuple[str, ...] = ()
 
 
@@ -109,35 +104,32 @@ def association_test(
     sizes = [len(part) for part in tables]
     if words is not None and [len(part) for part in words] != sizes:
         raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
-    named = dict(zip(_SETS, sizes, strict=True))
-    empty = AssociationResult(named, settings.coverage, settings.sides, settings.ddof, note=_why_undefined(tables))
-    if empty.note:
-        return empty
-    units = UnitSets.of(tables, words, settings.ddof)
-    if math.isnan(units.effect):
-        return replace(empty, note="undefined: all targets have the same association, so nothing separates X from Y")
+    note = _why_undefined(tables)
+    units = None if note else UnitSets.of(tables, words, settings.ddof)
+    if units is not None and math.isnan(units.effect):
+        note = "undefined: all targets have the same association, so nothing separates X from Y"
+    effect = Estimate.undefined(note, settings.coverage, sizes[0] + sizes[1])
+    result = AssociationResult(dict(zip(_SETS, sizes, strict=True)), settings.sides, settings.ddof, effect)
+    if note or units is None:
+        return result
     generator = generator or np.random.default_rng(settings.seed)
     rule = (settings.sides, settings.permutations)
     published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
-    if units.clustered:
+    if sum(units.words) < len(units.associations):  # a word has several texts
         # Draws of its own, so that the published p and the interval do not depend on it.
         p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
-    result = replace(empty, effect=units.effect, p=p, p_published=published[0], exact=exact, permutations=counted)
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
-    if not settings.resamples or single:
-        return replace(result, note=f"no interval: only one word behind {' and '.join(single)}" if single else "")
-    effects = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
-    if np.isnan(effects).any():
-        return replace(result, note=NO_SPREAD)
-    low, high = percentile_interval(effects, settings.coverage)
-    return replace(result, low=low, high=high)
+    note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
+    effect = replace(effect, value=units.effect, note=note)
+    if settings.resamples and not single:
+        resampled = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
+        effect = bootstrapped(units.effect, resampled, settings.coverage, effect.n)
+    return replace(result, effect=effect, p=p, p_published=published[0], exact=exact, permutations=counted)
 
 
 def _matrix(values: ArrayLike, name: str) -> Values:
-    try:
+    with translated(f"the embeddings of {name} are not a table of numbers: ", kinds=(TypeError, ValueError)):
         rows = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the embeddings of {name} are not a table of numbers: {error}") from error
     if rows.size and rows.ndim != 2:
         raise InputError(f"the embeddings of {name} have the shape {rows.shape}; give one row per text")
     return rows if rows.size else rows.reshape(0, 0)
@@ -191,11 +183,6 @@ class UnitSets:
         return int(self.index[0].max()) + 1, int(self.index[1].max()) + 1
 
     @property
-    def clustered(self) -> bool:
-        """Whether a word of the targets has several texts."""
-        return sum(self.words) < len(self.associations)
-
-    @property
     def by_word(self) -> Values:
         """The mean of ``s`` over the texts of every word, those of X first."""
         owner = np.concatenate([self.index[0], self.index[1] + self.words[0]])
@@ -238,10 +225,12 @@ def draw_words(index: Index, resamples: int, generator: np.random.Generator) -> 
     return generator.multinomial(words, np.full(words, 1 / words), size=resamples).astype(np.float64)
 
 
-def percentile_interval(values: Values, coverage: float) -> tuple[float, float]:
-    """The ends between which the middle ``coverage`` of the resampled values lies."""
-    low, high = np.quantile(values, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return float(low), float(high)
+def bootstrapped(value: float, resampled: Values, coverage: float, n: int, note: str = "") -> Estimate:
+    """A value with the ends between which the middle ``coverage`` of the resampled values lies."""
+    if not np.isfinite(resampled).all():
+        return replace(Estimate.undefined(_NO_SPREAD, coverage, n), value=value)
+    low, high = np.quantile(resampled, [(1 - coverage) / 2, (1 + coverage) / 2])
+    return Estimate(value, float(low), float(high), float(resampled.std(ddof=1)), coverage, n, {}, note)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -38,6 +37,7 @@ _ADVICE = "give another file, or overwrite it (--overwrite)"
 
 
 DEFAULTS = SentEvalSettings()
+OnStep = Callable[[str, str], None]
 
 
 class TaskResult(Record, frozen=True):
@@ -137,27 +137,6 @@ class ResultFile:
         raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
 
 
-@dataclass(frozen=True)
-class TaskProgress:
-    """Where a run is; ``str`` makes a line of it."""
-
-    task: str
-    result: TaskResult | None = None  # when the task starts
-    seconds: float = 0.0
-    encoded: int = 0  # texts that the encoder was asked for
-    remark: str = ""  # that the result is an old one, or that it could not be written
-
-    def __str__(self) -> str:
-        if self.remark:
-            return f"{self.task}: {self.remark}"
-        if self.result is None:
-            return f"{self.task} …"
-        return f"{self.task} {number(self.result.score, 2)} ({self.seconds:.1f} s, {self.encoded:,} texts encoded)"
-
-
-OnProgress = Callable[[TaskProgress], None]
-
-
 def senteval(
     encoder: Encoder | str,
     data: str | Path,
@@ -166,7 +145,7 @@ def senteval(
     out: ResultFile | str | Path | None = None,
     cache: EmbeddingCache | str | Path | None = None,
     name: str | None = None,
-    on_progress: OnProgress | None = None,
+    on_step: OnStep = lambda task, line: None,
 ) -> SentEvalResult:
     """Evaluate an encoder on the SentEval tasks (Conneau and Kiela 2018; the twelve of Dolci et al. 2023).
 
@@ -180,7 +159,7 @@ def senteval(
         out: JSON file, written after every task; tasks in it are not run again, and are part of the result.
         cache: An EmbeddingCache of this encoder, or a directory to keep its embeddings in.
         name: What the result calls the encoder; default: its identity.
-        on_progress: Called when a task starts and when it is done.
+        on_step: Called with a task and an empty text when it starts, and with what it gave when it is done.
 
     Raises:
         UnsavedResultError: ``out`` cannot be written at the end; the error holds the result.
@@ -188,17 +167,21 @@ def senteval(
     device = pick_device(need("torch", extra="hf", purpose="SentEval"), settings.device)
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
-    encoder, report = as_encoder(encoder), on_progress or (lambda progress: None)
+    encoder = as_encoder(encoder)
     store = _cache_of(encoder, cache, settings.batch_size)
     description, name = settings.describe(store.identity), name or store.identity
-    done = {} if file is None else _kept(file, description, data, encoder, report)
+    done = {} if file is None else file.tasks(description, data)
+    if file is not None and done:
+        check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
+        for task in done:
+            on_step(task, f"{task}: kept from {file.path}")
     missing: dict[str, str] = {}
 
     def result() -> SentEvalResult:
         return SentEvalResult({task: done[task] for task in EVERY if task in done}, missing, description, name)
 
     for task in (task for task in settings.names if task not in done):
-        outcome = _run_task(task, data, store, settings, report)
+        outcome = _run_task(task, data, store, settings, on_step)
         if isinstance(outcome, str):
             missing[task] = outcome
             continue
@@ -206,20 +189,8 @@ def senteval(
         try:
             _write(file, result())
         except UnsavedResultError as error:  # the tasks to come are worth having all the same
-            report(TaskProgress(task, outcome, remark=str(error)))
+            on_step(task, f"{task}: {error}")
     return _write(file, result())
-
-
-def _kept(
-    file: ResultFile, description: Mapping[str, int | str], data: Path, encoder: Encoder, report: OnProgress
-) -> dict[str, TaskResult]:
-    """The tasks that a file holds already."""
-    done = file.tasks(description, data)
-    if done:
-        check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
-    for task, kept in done.items():
-        report(TaskProgress(task, kept, remark=f"kept from {file.path}"))
-    return done
 
 
 def _write(file: ResultFile | None, result: SentEvalResult) -> SentEvalResult:
@@ -232,7 +203,7 @@ def _write(file: ResultFile | None, result: SentEvalResult) -> SentEvalResult:
 
 
 def _run_task(
-    name: str, data: Path, store: EmbeddingCache, settings: SentEvalSettings, report: OnProgress
+    name: str, data: Path, store: EmbeddingCache, settings: SentEvalSettings, on_step: OnStep
 ) -> TaskResult | str:
     """The result, or why there is none: a broken task does not stop the others."""
     from evenli.encoders.senteval.fitting import run_task
@@ -241,7 +212,7 @@ def _run_task(
         task = read_task(name, data)
     except InputError as error:
         return str(error)
-    report(TaskProgress(name))
+    on_step(name, "")
     started, before = time.perf_counter(), store.encoded
     # An encoder that fails is no fault of the task: it stops the run.
     embeddings = store.encode(task.texts + task.others)
@@ -249,7 +220,8 @@ def _run_task(
         result = msgspec.structs.replace(run_task(task, embeddings, settings), data=task.sha256)
     except InputError as error:  # too few rows for the folds
         return f"{name}: {error}"
-    report(TaskProgress(name, result, time.perf_counter() - started, store.encoded - before))
+    cost = f"{time.perf_counter() - started:.1f} s, {store.encoded - before:,} texts encoded"
+    on_step(name, f"{name} {number(result.score, 2)} ({cost})")
     return result
 
 

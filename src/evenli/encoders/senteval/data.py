@@ -70,7 +70,7 @@ class Task:
     def sha256(self) -> str:
         """Hash of everything in it: the same in both layouts and every packing."""
         answers = [None if values is None else values.tolist() for values in (self.labels, self.scores)]
-        parts = [{part: rows.tolist() for part, rows in one.items()} for one in (self.splits, self.subsets)]
+        parts = [{part: rows.tolist() for part, rows in named.items()} for named in (self.splits, self.subsets)]
         return hash_text(json.dumps([self.name, self.texts, self.others, answers, parts]))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -339,18 +339,14 @@ class SklearnFitter:
     def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
         """Fit one model after the other on every core."""
 
-        def one(rows: Masks, strength: float) -> Any:
+        def answers(rows: Masks, strength: float) -> Rows:
             model = self._linear.LogisticRegression(C=strength, max_iter=1000, random_state=self._seed)
-            return model.fit(self._features[rows], self._labels[rows])
+            fitted = model.fit(self._features[rows], self._labels[rows])
+            return np.asarray(fitted.predict(self._features))
 
-        def score(model: Any, rows: Masks) -> float:
-            return float((model.predict(self._features[rows]) == self._labels[rows]).mean()) if rows.any() else np.nan
-
-        def predict(rows: Rows) -> Rows:
-            return np.stack([model.predict(self._features[rows]) for model in models], axis=1)
-
-        models = self._joblib.Parallel(n_jobs=-1, prefer="threads")(
-            self._joblib.delayed(one)(rows, strength) for rows, strength in zip(train, strengths, strict=True)
-        )
-        scores = [score(model, rows) for model, rows in zip(models, valid, strict=True)]
-        return Fits(np.array(scores), predict)
+        run = self._joblib.Parallel(n_jobs=-1, prefer="threads")
+        rows = zip(train, strengths, strict=True)
+        given = np.stack(run(self._joblib.delayed(answers)(*fit) for fit in rows), axis=1)
+        right = (given == self._labels[:, None]).T
+        scores = [right[at, mask].mean() if mask.any() else np.nan for at, mask in enumerate(valid)]
+        return Fits(np.array(scores), lambda asked: given[asked])

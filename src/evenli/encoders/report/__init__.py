@@ -21,13 +21,13 @@ from msgspec.structs import replace
 
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
-from evenli.core.io import hash_files, hash_text, read_json, to_plain
+from evenli.core.io import hash_files, hash_text, read_json
 from evenli.core.record import Number, Record
-from evenli.core.store import UNREADABLE, RunDir, is_stamped
+from evenli.core.store import UNREADABLE, RunDir
 from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
-from evenli.encoders.erasers import Erased
+from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
-from evenli.encoders.residual import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.encoders.seat import (
     AVERAGED,
     AssociationResult,
@@ -43,7 +43,7 @@ from evenli.encoders.settings import ReportSettings as ReportSettings
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
 _KIND = "encoder report"
-_LAYOUT = 3  # raise it when a stored figure would come out otherwise
+_LAYOUT = 4  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 OnStep = Callable[[str, str], None]
@@ -88,50 +88,33 @@ class EncoderFigures(Record, frozen=True):
     senteval: TaskScores | None = None
     difference: dict[str, float | None] = msgspec.field(default_factory=dict)  # FIGURES less those of the first encoder
 
-    @property
-    def senteval_mean(self) -> float | None:
-        """Mean score over the tasks that all encoders of the report have."""
-        return None if self.senteval is None else self.senteval.overall
-
     def figure(self, name: str) -> float | None:
         """One of FIGURES; None where it is undefined."""
         if name == "senteval":
-            return self.senteval_mean
+            return None if self.senteval is None else self.senteval.overall
         if name == "on_text":
             return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
         estimate = self.seat.mean if name == "seat" else getattr(self.leakage, name)
-        value: float | None = to_plain(estimate.value, None)
-        return value
+        return None if math.isnan(estimate.value) else float(estimate.value)
 
     def score(self, task: str) -> float | None:
         """Score of one SentEval task; None where it is missing or undefined."""
         result = None if self.senteval is None else self.senteval.tasks.get(task)
-        value: float | None = None if result is None else to_plain(result.score, None)
-        return value
-
-
-class FigureSettings(Record, frozen=True):
-    """What the figures of a report depend on besides the encoders."""
-
-    seed: int
-    permutations: int
-    resamples: int
-    senteval_seed: int
-    pooling: str | None = None
-    averaged: tuple[str, ...] = AVERAGED
+        return None if result is None or math.isnan(result.score) else result.score
 
 
 class EncoderReport(Record, frozen=True):
     """Encoders beside the first of them, and the SentEval tasks that all of them have a score for."""
 
     stamped: ClassVar[str] = _KIND
+    schema: ClassVar[int] = 2
 
     encoders: tuple[EncoderFigures, ...]
     tasks: tuple[str, ...] = ()
-    settings: FigureSettings | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)  # what the figures depend on besides the encoders
 
     def __repr__(self) -> str:
-        parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
+        parts = (f"{encoder.label} {encoder.figure('seat')}" for encoder in self.encoders)
         return f"EncoderReport(mean SEAT effect: {', '.join(parts)})"
 
 
@@ -146,7 +129,7 @@ def encoder_report(
     *,
     data: str | Path | None = None,
     out: str | Path | None = None,
-    on_step: OnStep | None = None,
+    on_step: OnStep = lambda encoder, figure: None,
 ) -> EncoderReport:
     """Compare encoders with the first of them.
 
@@ -162,7 +145,7 @@ def encoder_report(
     if settings.senteval.tasks is not None and data is None:
         raise InputError("SentEval tasks are named, but no data; give its folder (--data)")
     run = None if out is None else _ReportDir(out)
-    measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
+    measurer = _Measurer(settings, data, run, on_step)
     with nullcontext() if run is None else run.locked():
         for spec, label in zip(specs, _labels(specs), strict=True):
             measurer.add(spec, label)
@@ -176,11 +159,13 @@ class _ReportDir(RunDir):
     """The directory of a report. Anyone may have a ``report.json``, so one that is not ours protects its directory."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"))
+        super().__init__(
+            path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"), schema=2
+        )
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
         """Whether it is a report."""
-        return is_stamped(stored, _KIND)
+        return stored.get("kind") == _KIND
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, a report of something else among them."""
@@ -188,13 +173,7 @@ class _ReportDir(RunDir):
         return others + super().foreign_files()
 
 
-class _Missing(Record, frozen=True):
-    """Why a task has no result."""
-
-    missing: str
-
-
-class _Stored:
+class _StoredFigures:
     """Figures of one encoder in the report's directory: computed once for the same encoder and settings."""
 
     def __init__(self, run: RunDir | None, identity: str, on_step: Callable[[str], None]) -> None:
@@ -212,12 +191,12 @@ class _Stored:
         except UNREADABLE as error:
             raise RunError(f"{file} is not of an encoder report; delete it or choose another directory") from error
 
-    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], Record]) -> dict[str, Any]:
+    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The figure as plain values, computed if it is not there for the same settings."""
         key = f"{name}:{hash_text(json.dumps(depends_on, sort_keys=True))[:24]}"
         if key not in self._values:
             self._on_step(name)
-            self._values[key] = compute().to_dict()
+            self._values[key] = compute()
             if self._run is not None:
                 content = {"layout": _LAYOUT, "identity": self._identity, "values": self._values}
                 self._run.write_json(self._name, content)
@@ -249,13 +228,13 @@ class _Measurer:
             spec, pooling=settings.pooling, device=settings.device, online=settings.online
         )
         identity = str(encoder.identity)
-        same = next((one.spec for one in self.encoders if one.identity == identity), None)
+        same = next((earlier.spec for earlier in self.encoders if earlier.identity == identity), None)
         if same is not None:
             raise InputError(f"{spec} is the same encoder as {same}; name each once")
         # Differences and leakage need the base again for every encoder; its embeddings come from the cache.
         encoder = self._share(encoder)
         self._base = encoder if self._base is None else self._base
-        stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
+        stored = _StoredFigures(self._run, identity, lambda figure: self._on_step(label, figure))
         note = "; ".join(filter(None, (unpooled, _note(encoder, str(self._base.identity)))))
         about = (spec, label, identity, _method(encoder), note)
         figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
@@ -275,20 +254,19 @@ class _Measurer:
                 del self._caches[other]
         return self._caches.setdefault(identity, EmbeddingCache(encoder))
 
-    def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
+    def _seat(self, encoder: Encoder, stored: _StoredFigures) -> SeatFigures:
         settings = self._settings.seat
 
-        def effects() -> SeatFigures:
+        def effects() -> dict[str, Any]:
             result = seat(encoder, self._tests, settings)
-            if result.mean.note:
-                mean = Estimate.undefined(result.mean.note, settings.coverage)
-            else:
+            mean = Estimate.undefined(result.mean.note, settings.coverage)
+            if not result.mean.note:
                 mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
-            return SeatFigures(mean, result.mean.signed, result.tests)
+            return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
 
-        def change() -> Estimate:
-            before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
-            return average_estimate(self._averaged, after, settings, before)
+        def change() -> dict[str, Any]:
+            before, after = (encode_tests(which, self._averaged) for which in (self._base, encoder))
+            return average_estimate(self._averaged, after, settings, before).to_dict()
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
         depends_on = {name: getattr(settings, name) for name in _SEAT}
@@ -308,19 +286,19 @@ class _Measurer:
     def _held_out(self) -> HeldOut:
         return HeldOut.of(self._base, self._sentences, self._text)
 
-    def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
+    def _leakage(self, encoder: Encoder, stored: _StoredFigures) -> Residual:
         seed = self._settings.seat.seed
 
-        def compute() -> Residual:
+        def compute() -> dict[str, Any]:
             held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences, self._text)
-            return residual_leakage(held_out, self._held_out.lean(), seed=seed)
+            return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
 
         sentences = self._sentences.sha256["held_out"]
         text = hash_text("\n".join(self._text.texts))
         depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences, "text": text}
         return Residual.from_dict(stored.get("leakage", depends_on, compute))
 
-    def _scores(self, encoder: Encoder, stored: _Stored) -> TaskScores | None:
+    def _scores(self, encoder: Encoder, stored: _StoredFigures) -> TaskScores | None:
         """SentEval one task at a time, so that each is stored as soon as it is done."""
         data = self._data
         if data is None:
@@ -328,9 +306,9 @@ class _Measurer:
         result = TaskScores({}, {})
         for task in self._senteval.names:
 
-            def run(task: str = task) -> TaskResult | _Missing:
-                one = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
-                return _Missing(one.missing[task]) if task in one.missing else one.tasks[task]
+            def run(task: str = task) -> dict[str, Any]:
+                result = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
+                return result.tasks[task].to_dict() if task in result.tasks else {"missing": result.missing[task]}
 
             plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
             if "missing" in plain:
@@ -344,19 +322,18 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
     """Add the mean over the tasks that all encoders have, and every encoder's difference to the first."""
     first = encoders[0].senteval
     # A mean over other tasks than those of the base would compare tasks, not encoders.
-    tasks = tuple(
-        task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
-    )
+    names = first.tasks if first else ()
+    tasks = tuple(name for name in names if all(encoder.score(name) is not None for encoder in encoders))
     compared: list[EncoderFigures] = []
-    for one in encoders:
-        if tasks and one.senteval:
-            mean = float(np.mean([one.senteval.tasks[task].score for task in tasks]))
-            one = replace(one, senteval=replace(one.senteval, overall=round(mean, 6)))
-        base = compared[0] if compared else one
-        change = {name: difference(one.figure(name), base.figure(name)) for name in FIGURES}
-        compared.append(replace(one, difference=change))
-    seats = {name: getattr(settings.seat, name) for name in _SEAT}
-    about = FigureSettings(**seats, senteval_seed=settings.senteval.seed, pooling=settings.pooling)
+    for figures in encoders:
+        if tasks and figures.senteval:
+            mean = float(np.mean([figures.senteval.tasks[task].score for task in tasks]))
+            figures = replace(figures, senteval=replace(figures.senteval, overall=round(mean, 6)))
+        base = compared[0] if compared else figures
+        change = {name: difference(figures.figure(name), base.figure(name)) for name in FIGURES}
+        compared.append(replace(figures, difference=change))
+    about = {name: getattr(settings.seat, name) for name in _SEAT}
+    about |= {"senteval_seed": settings.senteval.seed, "pooling": settings.pooling, "averaged": AVERAGED}
     return EncoderReport(tuple(compared), tasks, about)
 
 
