@@ -31,7 +31,7 @@ from evenli.training.meta.sweep import Ranked, SweepResult
 from evenli.training.nli import Outcome
 
 SOURCE = Path(evenli.__file__).parent
-SETTINGS = {"ScoreSettings", "_Settings"}
+SETTINGS = {"Settings", "ScoreSettings", "_Settings"}
 """Settings and not results: their fields are what is stored."""
 LIVE = {"Audit", "RunComparison"}
 """Results with tables and models in them; what they store is a record."""
