@@ -450,13 +450,14 @@ def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
 def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.audit.suites.robust.chart import figure, write
+    from evenli.audit.report.html import write_charts
+    from evenli.audit.suites.robust.chart import figure
 
     drawn = figure(follower.robust)  # type: ignore[arg-type]
     assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative
     values = [cells[5] for cells in drawn.rows]
     assert values == sorted(values)
-    svg, png = write(follower, tmp_path)
+    svg, png = write_charts(follower, tmp_path)
     assert svg.read_text(encoding="utf-8").count("<path") > 2 * COUNT and png.stat().st_size > 10_000
 
 

@@ -57,12 +57,12 @@ def assess(
     results: dict[str, SuiteResult] = {}
     for name in names:
         asked = predictions.suite(name)
-        sample = Sample(_answered(asked, name), published=scoring.published)
-        card = next((one for one in cards if one.suite == name), None)
+        _check_answered(asked, name)
         problem = (gate.problem if gate else "") or _silence(asked)
-        results[name] = assess_suite(get_suite(name), sample, scoring, card, problem)
+        sample = predictions.sample(name, published=scoring.published)
+        results[name] = assess_suite(get_suite(name), sample, scoring, problem)
     verdict = _verdict(predictions, results, gate)
-    results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
+    results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     result = AuditResult(
         model=ModelCard.from_dict(header.get("model", {})),
         data=cards,
@@ -102,16 +102,14 @@ MOSTLY_SILENT = 0.5
 """A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
 
 
-def _answered(asked: Predictions, name: str) -> Predictions:
-    """The rows with an answer; abstentions are no neutral answers, and are counted apart."""
-    answered = asked.answered()
-    if not answered.frame.height:
+def _check_answered(asked: Predictions, name: str) -> None:
+    """Refuse a suite without an answer; abstentions are no neutral answers, and are counted apart."""
+    if asked.abstained.any() and not asked.answered().frame.height:
         raise RunError(
             f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite {name}, "
             f"and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
             f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
         )
-    return answered
 
 
 def _silence(asked: Predictions) -> str:
@@ -134,7 +132,7 @@ def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
     return msgspec.structs.replace(result, suites=suites)
 
 
-def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
+def _with_own(result: SuiteResult, sample: Sample, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
     if not measures:
         return result
     own = [entry for entry in map(as_measure, measures) if not is_registered(entry.function)]
@@ -142,16 +140,15 @@ def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMea
     if known:
         raise InputError(f"there is a measure '{known[0]}' already; rename your function")
     slices = list(next(iter(result.measures.values())).by_stereotype)
-    added = measure_results(Sample(table), own, slices, scoring)
+    added = measure_results(sample, own, slices, scoring)
     return msgspec.structs.replace(result, measures={**result.measures, **added})
 
 
 def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Competence | None) -> Verdict:
     """That of the first suite that gives one; else what the suites have to say."""
     for name, result in results.items():
-        judge = get_suite(name).judge
-        if judge is not None:
-            verdict, silence = judge(result, gate), _silence(predictions.suite(name))
+        if get_suite(name).judges:
+            verdict, silence = get_suite(name).judge(result, gate), _silence(predictions.suite(name))
             return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
-from evenli.audit.finished import Audit as Audit
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
 from evenli.audit.predictions import Predictions
+from evenli.audit.results import Audit as Audit
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
@@ -94,7 +94,7 @@ def audit(
     sets = pair_sets(suites, lang, data, settings)
     asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
     for pairs in sets:
-        if said := get_suite(pairs.suite).announce(pairs):
+        for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder is not None else nullcontext():
@@ -155,7 +155,7 @@ def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation
     """The words of a list that is not the published one."""
     if settings.occupations == PUBLISHED:
         return None
-    pairs = next(one for one in sets if get_suite(one.suite).has_lists)
+    pairs = next(one for one in sets if "occupations" in get_suite(one.suite).takes)
     typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
     return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
 
@@ -238,20 +238,20 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
             "with several splits give one"
         )
     # A setting that none of the suites reads would be ignored without a word.
-    if settings.full and not any(kind.samples for kind in kinds.values()):
+    if settings.full and not any("full" in kind.takes for kind in kinds.values()):
         raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
-    if settings.occupations != PUBLISHED and not any(kind.has_lists for kind in kinds.values()):
+    if settings.occupations != PUBLISHED and not any("occupations" in kind.takes for kind in kinds.values()):
         raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
-    if settings.dominance is not None and not any(kind.takes_dominance for kind in kinds.values()):
-        able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
+    if settings.dominance is not None and not any("dominance" in kind.takes for kind in kinds.values()):
+        able = ", ".join(name for name in SUITES.builtin if "dominance" in get_suite(name).takes)
         raise InputError(f"dominance applies only to suite {able} (got {named})")
     if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
         raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
-    whole = [name for name, kind in kinds.items() if kind.samples]
+    whole = [name for name, kind in kinds.items() if "full" in kind.takes]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
     request = _request(lang, settings)
-    lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
+    lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
     sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
 

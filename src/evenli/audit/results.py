@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import msgspec
 
@@ -16,6 +18,13 @@ from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.record import Number, Numbers, Record
 from evenli.core.registry import SUITES
 from evenli.renamed import upgraded
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from evenli.audit.compare import RunComparison
+    from evenli.audit.predictions import Predictions
+    from evenli.stats.sample import Sample
 
 VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 
@@ -56,7 +65,6 @@ class Verdict(Record, frozen=True):
     causes: list[Cause] = []
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.sentence
 
 
@@ -195,6 +203,9 @@ class SuiteResult(Record, frozen=True, kw_only=True):
         problem: Why these numbers say nothing about bias: the model is not competent; else empty.
     """
 
+    # Field to how a gate names what is in it: {key} of a mapping, or of a list of rows {column} and any field of a row.
+    gate: ClassVar[Mapping[str, str]] = {}
+
     headline: str = ""
     measures: dict[str, MeasureResult]
     problem: str = ""
@@ -220,13 +231,11 @@ class SuiteResult(Record, frozen=True, kw_only=True):
         return self.main.high
 
     def __getattr__(self, name: str) -> MeasureResult:
-        """A measure by name."""
         if name in self.measures:
             return self.measures[name]
         raise AttributeError(f"no measure '{name}'; there are {', '.join(self.measures)}")
 
     def __repr__(self) -> str:
-        """The headline measure."""
         return repr(self.main)
 
 
@@ -262,7 +271,6 @@ class AuditResult(Record, frozen=True, kw_only=True):
     prompting: dict[str, dict[str, MeasureResult]] = {}
 
     def __getattr__(self, name: str) -> SuiteResult:
-        """A suite by name."""
         if name in self.suites:
             return self.suites[name]
         raise AttributeError(f"no suite '{name}' in this audit; there are {', '.join(self.suites)}")
@@ -282,13 +290,12 @@ class AuditResult(Record, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the suites stand at the top."""
         plain = super().to_dict()
-        # Beside the other keys, where readers of results.json have found them since the first version.
         suites: dict[str, Any] = plain.pop("suites", {})
         return plain | suites
 
     @classmethod
     def from_dict(cls, content: Any) -> AuditResult:
-        """Read results.json of this and of older versions; suites that are not installed are left out."""
+        """Read results.json; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
         content = upgraded(content)
@@ -296,3 +303,97 @@ class AuditResult(Record, frozen=True, kw_only=True):
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)
         return msgspec.structs.replace(result, suites=suites)
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit gives back: typed results, the table behind them, and the folder both are in.
+
+    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
+
+    Attributes:
+        result: Everything that ``results.json`` holds, as typed values.
+        predictions: Every pair with its three logits: ``predictions.frame`` is a polars table.
+        folder: The run folder, or None if nothing was written.
+    """
+
+    result: AuditResult
+    predictions: Predictions
+    folder: Path | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Code and sentence."""
+        return self.result.verdict
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Contents of run.json: model, data, settings."""
+        return self.predictions.header
+
+    @property
+    def name(self) -> str:
+        """The model's name, with its revision where it has one."""
+        return self.result.model.title
+
+    @property
+    def path(self) -> Path:
+        """The run folder, or where it would be."""
+        return self.folder or Path("-")
+
+    def __getattr__(self, name: str) -> SuiteResult:
+        """A suite of the audit by name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cast(SuiteResult, getattr(self.result, name))
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.result.suites]
+
+    def to_dict(self) -> dict[str, Any]:
+        """results.json as plain values."""
+        return self.result.to_dict()
+
+    def sample(self, suite: str) -> Sample:
+        """The answered rows of a suite, as its measures read them; one for everything that shows them."""
+        return self.predictions.sample(suite, published=self.result.scoring.published)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per suite, measure and stereotype: value, interval, standard error, n."""
+        import polars as pl
+
+        numbers = ("value", "low", "high", "se", "n", "note")
+        rows = [
+            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
+            | {name: getattr(estimate, name) for name in numbers}
+            for suite, measure, stereotype, estimate in self.result.estimates()
+        ]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
+        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
+
+    def _repr_html_(self) -> str:
+        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
+        from evenli.audit.report.notebook import show
+
+        return show(self)
+
+    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
+        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
+        from evenli.audit.report.html import report
+
+        return report(self, path, charts)
+
+    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
+        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
+        from evenli.audit.compare import compare_runs
+
+        return compare_runs(self, *others, suite=suite)
+
+    def plot(self, name: str | None = None) -> Any:
+        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
+        from evenli.audit.report.notebook import plot
+
+        return plot(self, name)

@@ -6,23 +6,20 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
 from evenli.audit.audit import Audit, AuditSettings, Model, audit, default_folder, load_run
 from evenli.audit.predict import read_header
-from evenli.audit.suites.base import Request
-from evenli.audit.suites.coal import SUITE as COAL
-from evenli.audit.suites.coal.verdict import CAUSES
-from evenli.audit.suites.robust import SUITE as ROBUST
-from evenli.audit.suites.robust.results import RobustResult
-from evenli.audit.suites.robust.stability import PURPOSE
-from evenli.core.errors import EvenliError, InputError, MissingExtraError, RunError
-from evenli.core.extras import check_extra
+from evenli.audit.suites.base import Request, get_suite
+from evenli.core.errors import EvenliError, InputError, RunError
 from evenli.core.format import number
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.core.registry import DEFAULT_SUITE
 
+ROBUST = "robust"
+"""The suite that asks in other words."""
 _MOST = 200
 """Folders beside a run that are looked into."""
 
@@ -50,8 +47,8 @@ def robustness(
     run = load_run(target) if isinstance(target, str | Path) and is_run(target) else target
     if not isinstance(run, Audit):
         run = str(run) if isinstance(run, Path) else run
-        return audit(run, lang, data, suites=(ROBUST.name,), out=out, settings=settings)
-    if ROBUST.name not in run.result.suites:
+        return audit(run, lang, data, suites=(ROBUST,), out=out, settings=settings)
+    if ROBUST not in run.result.suites:
         spec = shlex.quote(run.result.model.spec or run.result.model.name)
         raise RunError(
             f"the run in {run.path} asked one wording; ask others with 'evenli robustness {spec} --lang "
@@ -77,13 +74,8 @@ def robustness_to_folder(
         if settings.full or data or out:
             raise InputError(f"{target} is a finished run; full, data and out (--full, --data, --out) need a model")
         return robustness(target, lang, settings=settings)
-    try:
-        check_extra("wording", PURPOSE, "statsmodels")
-    except MissingExtraError as error:
-        # Said before minutes of work, not after.
-        settings.on_warning(f"{error}; everything else is computed without it")
     request = Request(lang, axis=settings.axis, full=settings.full)
-    folder = out or default_folder(target, {ROBUST.name: data} if data else {}, request, (ROBUST.name,))
+    folder = out or default_folder(target, {ROBUST: data} if data else {}, request, (ROBUST,))
     return robustness(target, lang, data, out=folder, settings=settings)
 
 
@@ -94,7 +86,7 @@ def is_run(target: object) -> bool:
 
 def robust_run(run: Audit) -> Audit | None:
     """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
-    if ROBUST.name in run.result.suites:
+    if ROBUST in run.result.suites:
         return run
     fingerprint = run.result.model.fingerprint
     if run.folder is None or not fingerprint:
@@ -107,8 +99,8 @@ def robust_run(run: Audit) -> Audit | None:
             with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
                 header = read_header(folder / "run.json")
                 asked = {(card["suite"], card["lang"]) for card in header["data"]}
-                if header["model"]["fingerprint"] == fingerprint and (ROBUST.name, run.result.lang) in asked:
-                    return load_run(folder, needs=ROBUST.name)
+                if header["model"]["fingerprint"] == fingerprint and (ROBUST, run.result.lang) in asked:
+                    return load_run(folder, needs=ROBUST)
     return None
 
 
@@ -118,7 +110,7 @@ def known_wordings(run: Audit) -> str:
     if robust is None:
         return ""
     where = "" if robust is run else f" ({robust.path})"
-    return cast(RobustResult, robust.robust).line + where
+    return f"{robust.result.suites[ROBUST].line}{where}"
 
 
 def wording_line(run: Audit) -> str:
@@ -126,9 +118,9 @@ def wording_line(run: Audit) -> str:
 
     Empty for runs without NLI-CoAL, and for those that hold other wordings: their own tables say so.
     """
-    if ROBUST.name in run.result.suites:
+    if ROBUST in run.result.suites:
         return ""
-    if (known := known_wordings(run)) or COAL.name not in run.result.suites:
+    if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
         return known
     ahead, behind, count = _by_template(run)
     return (
@@ -139,16 +131,16 @@ def wording_line(run: Audit) -> str:
 
 def wording_hint(run: Audit) -> str:
     """That one wording was asked, where others could be."""
-    return " One wording asked: evenli robustness." if COAL.name in run.result.suites else ""
+    return " One wording asked: evenli robustness." if DEFAULT_SUITE in run.result.suites else ""
 
 
 def _by_template(run: Audit) -> tuple[int, int, int]:
     """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
-    table = run.predictions.suite(COAL.name)
-    answer = pl.Series([LABELS[i] for i in table.logits.argmax(axis=1)])
+    sample = run.sample(DEFAULT_SUITE)
+    answer = pl.Series(LABELS).gather(sample.predicted)
     pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
-    by = table.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
+    by = sample.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
     return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height
 
 
@@ -157,14 +149,14 @@ def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
 
     Other wordings may be asked in the run itself, in another one of these, or in one that lies beside it.
     """
-    robust = {_model(run): run for _, run in runs if ROBUST.name in run.result.suites}
+    robust = {_model(run): run for _, run in runs if ROBUST in run.result.suites}
     rows, known = [], False
     for name, run in runs:
-        if COAL.name not in run.result.suites:
+        if DEFAULT_SUITE not in run.result.suites:
             continue  # a run of wordings alone: its model has a row where it was audited, too
         asked = robust.get(_model(run)) or robust_run(run)
         known = known or asked is not None
-        rows.append([name, *(["not asked"] * len(CAUSES) if asked is None else _across(asked))])
+        rows.append([name, *(["not asked"] * len(_causes()) if asked is None else _across(asked))])
     return rows if known else []
 
 
@@ -173,10 +165,15 @@ def _model(run: Audit) -> tuple[str, str]:
     return run.result.model.fingerprint or f"run {id(run)}", str(run.result.lang)
 
 
+def _causes() -> Sequence[str]:
+    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
+    return causes
+
+
 def _across(audit: Audit) -> list[str]:
-    result = cast(RobustResult, audit.robust)
+    result: Any = audit.result.suites[ROBUST]
     said = []
-    for name in CAUSES:
+    for name in _causes():
         one = result.cause(name)
         ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
         said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)

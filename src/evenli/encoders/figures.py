@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from evenli.audit.report.terminal import table
+from evenli.core.console import table
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.format import interval, number, p_value, percent, printable, signed

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evenli.audit.report.hero import Dot, dots
+from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.format import interval, number, p_value, printable, signed
-from evenli.core.page import Block, Fact, render
+from evenli.core.page import render
+from evenli.core.svg import Dot, dots
 from evenli.encoders.report import EncoderReport
 from evenli.encoders.seat import AVERAGED, AssociationResult, SeatResult, seat_tests
 from evenli.encoders.senteval import SentEvalResult
@@ -77,7 +78,7 @@ def _tests(
     return Block(
         heading,
         lines=lines,
-        charts=[("Effect with its interval; 0 is neutral", dots("effect d", points, above=True))],
+        figures=[Figure.of_svg("Effect with its interval; 0 is neutral", dots("effect d", points, above=True))],
         columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
         rows=rows,
         caption=caption,
@@ -129,7 +130,7 @@ def senteval_page(result: SentEvalResult, name: str) -> str:
         ],
         columns=("task", ">score", ">development set", ">rows", "note"),
         rows=rows,
-        charts=[("Score by task; 1 is the best there can be", dots("score", points))],
+        figures=[Figure.of_svg("Score by task; 1 is the best there can be", dots("score", points))],
         caption="Accuracy in percent; 100 times Pearson's r for STSB, SICKR and STS14",
         notes=[f"Not run: {reason}" for reason in result.missing.values()],
     )
@@ -167,7 +168,7 @@ def _before_after_block(report: EncoderReport) -> Block:
     return Block(
         "Before and after",
         lines=["The first encoder is the one before mitigation."],
-        charts=[(title, dots(title, points))],
+        figures=[Figure.of_svg(title, dots(title, points))],
         columns=("encoder", "method", ">mean |d|", ">interval", *(f">{leak}" for leak in _LEAKS.values()), ">SentEval"),
         rows=[*rows, neutral],
         caption="SEAT, what leaks of gender, SentEval (higher is better); the last row is what nothing left would give",

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
-from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.gate.policy import NONE, STANDARD, Policy, load_policy, shipped_policies
 from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import Value, get_suite, judging
+from evenli.audit.suites.base import get_suite, judging
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.format import number, percent, printable
@@ -173,7 +173,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
     # Suites that the policy is about; there are none where a clause is about every run.
     read = list(dict.fromkeys(clause.suite for clause in every))
-    if every and not clauses and not (is_shipped and any(suite.alone for suite in suites)):
+    if every and not clauses and not (is_shipped and any(suite.self_sufficient for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
             "conditions (--fail-if) or another policy (--policy)"
@@ -244,7 +244,7 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
     suite = judging(new.result.suites)
     if suite is None or suite.name not in old.result.suites:
-        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
+        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judges)
         raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
     if old.verdict.code == "none":
         raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenli.audit.suites.texts import Clause
+from evenli.audit.suites.base import Clause
 from evenli.core.errors import InputError
 from evenli.core.format import printable
 from evenli.words.tables import read_toml

@@ -6,18 +6,17 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
-from evenli.audit.report.hero import Dot, dots
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite
-from evenli.audit.suites.texts import Ranking
 from evenli.core.format import number
+from evenli.core.svg import Dot, dots
 from evenli.stats.proportion import rank
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _ranking(views: Sequence[RunView], suite: Suite, members: Sequence[int]) -> 
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
     suite = rows[0].suite
-    compared = [(suite.name, name, title) for name, title in cast(Ranking, suite.ranking).drawn.items()]
+    compared = [(suite.name, name, title) for name, (title, _, _) in suite.ranked.items()]
     for other, title in further(rows):
         shown = rows[0].result.suites[other]
         compared.append((other, shown.headline or next(iter(shown.measures)), title))
@@ -135,8 +134,8 @@ def compared(rows: Sequence[RankingRow]) -> str:
 def _most_different(ranked: Sequence[RankingRow]) -> str:
     """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
     gaps = []
-    for name, words in cast(Ranking, ranked[0].suite.ranking).differ.items():
-        estimates = [(row.scored.measures[name], row.name) for row in ranked if name in row.scored.measures]
+    for name, (_, _, words) in ranked[0].suite.ranked.items():
+        estimates = [(row.scored.measures[name], row.name) for row in ranked if words and name in row.scored.measures]
         estimates = [(one, model) for one, model in estimates if not math.isnan(one.low)]
         if len(estimates) > 1:
             (least, below), (most, above) = (pick(estimates, key=lambda pair: pair[0].value) for pick in (min, max))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,17 +14,16 @@ from evenli.audit.audit import Audit
 from evenli.audit.compare import RunComparison, model_names
 from evenli.audit.differences import Comparison, Difference
 from evenli.audit.predictions import ABSTAINED
-from evenli.audit.report.summary import print_summary, summarise
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
 from evenli.audit.robustness import known_wordings, wording_hint, wording_line
-from evenli.audit.suites.base import Section, Suite, get_suite
-from evenli.audit.suites.summary import range_of
+from evenli.audit.suites.base import Suite, get_suite, summarise
+from evenli.core.blocks import TERMINAL, Block, range_of
+from evenli.core.console import greyed_out, print_block, print_summary, table, titled
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
-Row = Sequence[str]
 _MOVED = 10  # occupations shown; JSON has all of them
 
 
@@ -37,7 +36,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     _heading(result, console)
     if verbose:
         _competence(result.competence, console)
-        _show_tables(result, summary.detail, console)
+        _show_tables(audit, summary.detail, console)
         if line := wording_line(audit):
             console.print(escape(line))
     else:
@@ -49,7 +48,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
             suite, problem = get_suite(name), of_suite.problem
-            if suite.judge is None:
+            if not suite.judges:
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
@@ -59,19 +58,20 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         console.print(f"Files: {escape(files)}")
 
 
-def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
+def _show_tables(audit: Audit, detail: str, console: Console) -> None:
     """Every suite with its measures and what helps to place the numbers."""
     if detail:
         console.print(f"\n[bold]In numbers[/]  {escape(detail)}")
-    # The first section of a suite stands with its measures, all others below those of every suite.
-    below: list[Section] = []
-    for name, of_suite in result.suites.items():
-        first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]
-        _show_suite(get_suite(name), of_suite, first, console)
-        below += rest
+    # What a suite shows up to its measures comes first, all else below the measures of every suite.
+    below: list[Block] = []
+    for name, of_suite in audit.result.suites.items():
+        blocks = get_suite(name).blocks(of_suite, audit.sample(name), TERMINAL)
+        at = next(number for number, block in enumerate(blocks) if block.measures)
+        _show_suite(get_suite(name), of_suite, blocks[: at + 1], console)
+        below += blocks[at + 1 :]
     console.print()
-    for section in [*below, *prompting_sections(result)]:
-        _show_section(section, console)
+    for block in [*below, *prompting_blocks(audit.result)]:
+        print_block(block, console)
     limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
     console.print(limits, style="dim")
 
@@ -93,28 +93,36 @@ def _heading(result: AuditResult, console: Console) -> None:
             console.print(f"note: {escape(note)}", style="dim")
 
 
-def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Console) -> None:
-    """The first section of a suite and its measures; a section without a table is the heading of the measures."""
-    style = "dim" if result.problem else ""
+def _show_suite(suite: Suite, result: SuiteResult, blocks: Sequence[Block], console: Console) -> None:
+    """What a suite shows up to its measures; the heading of the last block is that of the measures."""
     if result.problem:
-        console.print(f"Greyed out, these numbers say nothing about bias: {escape(result.problem)}.", style="magenta")
-    if first.rows:
-        _show_section(first, console, style)
+        greyed_out(result.problem, console)
+    *before, own = blocks
+    for block in before:
+        print_block(block, console)
     wide = console.width >= _WIDE
-    heading = "Measures" if first.rows else first.heading or suite.title
+    heading = "Measures" if before else own.heading or suite.title
     for title, names in measure_tables(suite, result, heading):
-        _titled(title, _measures(suite, result, names, wide=wide), console, style)
+        titled(title, _measures(suite, result, names, wide=wide), console, grey=bool(result.problem))
     if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
         console.print(escape(explained_slices(titles)), style="dim")
-    for line in () if first.rows else first.lines:
+    for line in own.lines:
         console.print(escape(line))
 
 
 def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
     """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
-    own = [name for name in result.measures if name in suite.own]
-    others = [name for name in result.measures if name not in suite.own]
+    own = [name for name, one in result.measures.items() if suite.causes and one.reference == "evenli"]
+    others = [name for name in result.measures if name not in own]
     return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
+
+
+def marks(suite: Suite) -> dict[str, str]:
+    """How the rows of measures look: ``part`` of the one above, ``this`` for those in bold."""
+    looks = {
+        one.name: "part" if one.title.startswith(" ") else "this" if one.stressed else "" for one in suite.measures
+    }
+    return {name: look for name, look in looks.items() if look}
 
 
 def explained_slices(titles: Sequence[str]) -> str:
@@ -125,44 +133,17 @@ def explained_slices(titles: Sequence[str]) -> str:
     )
 
 
-def _show_section(section: Section, console: Console, style: str = "") -> None:
-    if section.rows:
-        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console, style)
-    for line in section.lines:
-        console.print(escape(line))
-
-
-def _titled(heading: str, shown: Table, console: Console, style: str = "") -> None:
-    console.print()
-    console.print(escape(heading), style=f"italic {style}".strip())
-    console.print(shown, style=style or None)
-
-
-def table(
-    columns: Row, rows: Iterable[Row], main: Collection[int] = (), *, wrap: bool = False, tight: bool = False
-) -> Table:
-    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
-    for title in columns:
-        right = title.startswith(">")
-        name = escape(title.removeprefix(">"))
-        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
-    for at, row in enumerate(rows):
-        grid.add_row(*map(escape, row), style="bold" if at in main else None)
-    return grid
-
-
 def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:
     slices = list(result.main.by_stereotype) if wide else []
     titles = [f">{suite.slice_title.format(name)}" for name in slices]
-    rows, stressed = [], []
+    rows, stressed, looks = [], [], marks(suite)
     for at, name in enumerate(names):
-        one = result.measures[name]
-        title = f"  {one.title}" if name in suite.indented else one.title
+        one, look = result.measures[name], looks.get(name)
+        title = f"  {one.title}" if look == "part" else one.title
         if math.isnan(one.value):  # the note takes the place of the numbers
             rows.append([title, number(one.value), one.note])
             continue
-        stressed += [at] if name in suite.stressed else []
+        stressed += [at] if look == "this" else []
         parts = [_short(one.by_stereotype[part]) for part in slices]
         meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
         rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
@@ -202,17 +183,18 @@ def _competence(competence: Competence | None, console: Console) -> None:
     console.print(escape(f"{line} ({controls})"))
 
 
-def prompting_sections(result: AuditResult) -> list[Section]:
+def prompting_blocks(result: AuditResult) -> list[Block]:
     """How a language model took the questions, a table for each suite; none where the model is none."""
-    sections = []
+    blocks = []
     for suite, measures in result.prompting.items():
         rows = [
             (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
             for one in measures.values()
         ]
         heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
-        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
-    return sections
+        columns = ("measure", ">value", ">interval", ">ideal", "definition")
+        blocks.append(Block(heading, columns=columns, rows=rows))
+    return blocks
 
 
 def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
@@ -251,7 +233,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     first, *others = compared.runs
     described = get_suite(suite)
     card = first.result.data_of(suite)
-    items, answers = (described.items.name, described.items.answers) if described.items else ("items", "Biased answers")
+    items, answers = described.items, described.answers
     for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
         if index:
             console.print()
@@ -263,7 +245,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
             f"{one.clusters['templates']} templates"
         )
         console.print()
-        console.print(_differences(one, described.stressed, corrected=len(others) > 1, wide=console.width >= _WIDE))
+        console.print(_differences(one, corrected=len(others) > 1, wide=console.width >= _WIDE))
         console.print()
         test = one.mcnemar
         corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
@@ -277,7 +259,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
+def _differences(compared: Comparison, *, corrected: bool, wide: bool) -> Table:
     level = next(iter(compared.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
@@ -285,7 +267,7 @@ def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: b
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
         reading = [d.note or entry.direction] if wide else []
         rows.append([entry.title, *difference_cells(d), *map(p_bound, p_values), *reading])
-    main = [at for at, name in enumerate(compared.measures) if name in stressed]
+    main = [at for at, name in enumerate(compared.measures) if get_measure(name).stressed]
     return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.audit.report.terminal import table
+from evenli.core.console import table
 from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number, p_value, percent, signed

@@ -246,19 +246,20 @@ _SCORED = partial(_read, scored=True)
     title="stereotype",
     formula="(l_second - l_first) / 2 over the classes of the two stereotypes, l = M - F",
     subsets=_STEREOTYPED,
+    stressed=True,
 )
 def stereotype(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the reading of a job follows its stereotype; both classes weigh the same. Undefined on a slice."""
     return _stereotype(sample) if stereotype is None else sample.undefined
 
 
-@_assumes(title="default gender", formula="l_none", subsets=_OTHERS)
+@_assumes(title="default gender", formula="l_none", subsets=_OTHERS, stressed=True)
 def default_gender(sample: Sample, stereotype: str | None = None) -> Values:
     """Which group is assumed where no stereotype says so; -1..1, 0 for none. Undefined on a slice."""
     return lean(sample, NO_STEREOTYPE) if stereotype is None else sample.undefined
 
 
-@_errs(title="undirected error", formula="mean over classes of 2 min(M, F) + X")
+@_errs(title="undirected error", formula="mean over classes of 2 min(M, F) + X", stressed=True)
 def undirected(sample: Sample, stereotype: str | None = None) -> Values:
     """Errors without a direction; 0..1, on a slice those of its class."""
     return _undirected(sample, stereotype)
@@ -326,11 +327,3 @@ def default_gender_expected(sample: Sample, stereotype: str | None = None) -> Va
 def undirected_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
     return _undirected(sample, stereotype, expected=True)
-
-
-NAMES = (
-    *("stereotype", "default_gender", "undirected"),
-    *("default_of_stereotyped", "regression_intercept", "regression_slope"),
-    *("stereotype_expected", "default_gender_expected", "undirected_expected"),
-)
-"""All measures of this module, the three causes first."""

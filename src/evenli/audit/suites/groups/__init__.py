@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from evenli.audit.suites.base import Items, Suite
-from evenli.audit.suites.coal.texts import groups_card, method
-from evenli.audit.suites.groups import measures
+from evenli.audit.pairs import PairSet
+from evenli.audit.results import Competence, Verdict
+from evenli.audit.suites.about import About
+from evenli.audit.suites.base import Request, Suite, Texts
+from evenli.audit.suites.coal import axis_texts
 from evenli.audit.suites.groups.build import check, load
-from evenli.audit.suites.groups.results import GroupsResult, fields, sections, summarise
+from evenli.audit.suites.groups.measures import CAUSES
+from evenli.audit.suites.groups.results import GroupsResult, blocks, summarise
 from evenli.audit.suites.groups.verdict import NAMES, judge, summary
+from evenli.core.blocks import Block, Summary
+from evenli.core.estimate import MeasureResult
+from evenli.stats.sample import Sample
 
-SUITE = Suite(
-    name="groups",
-    title="n groups",
-    reference="after Anantaprayoon et al. 2024",
-    headline="coal_n",
-    load=load,
-    check=check,
-    result=GroupsResult,
-    summarise=summarise,
-    judge=judge,
-    causes=NAMES,
-    summary=summary,
-    sections=sections,
-    fields=fields,
-    items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal_n",)),
-    own=frozenset(measures.OWN),
-    indented=frozenset({"coal_n_pro", "coal_n_anti", "coal_n_non"}),
-    stressed=frozenset({"coal_n", *measures.CAUSES}),
-    has_lists=True,
-    card_name="NLI-CoAL, n groups",
-    listed=(*measures.CAUSES, "coal_n", "distance"),
-    card=groups_card,
-    method=method,
-)
+
+class Groups(Suite):
+    """Any number of groups: which one is inferred from a word, and which one is ruled out."""
+
+    name = "groups"
+    title = "n groups"
+    reference = "after Anantaprayoon et al. 2024"
+    headline = "coal_n"
+    result = GroupsResult
+    takes = ("occupations",)
+    causes = NAMES
+    listed = (*CAUSES, "coal_n", "distance")
+    hub = ("", "NLI-CoAL, n groups")
+
+    def pairs(self, request: Request) -> PairSet:
+        return load(request)
+
+    def check(self, pairs: PairSet, request: Request) -> PairSet:
+        return check(pairs, request)
+
+    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> GroupsResult:
+        return summarise(sample, measured)
+
+    def judge(self, result: GroupsResult, competence: Competence | None) -> Verdict:
+        return judge(result, competence)
+
+    def summary(self, result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
+        return summary(result, verdict, sample)
+
+    def blocks(self, result: GroupsResult, sample: Sample, medium: str) -> list[Block]:
+        return blocks(result)
+
+    def texts(self, about: About) -> Texts:
+        return axis_texts(about)
+
+
+SUITE = Groups()

@@ -180,6 +180,7 @@ def judged_rows(rows: Sequence[Judged]) -> list[Judged]:
     bounds=(-1, 1),
     direction="above 0 = follows stereotypes, below 0 = goes against them",
     subsets=("PS", "AS"),
+    stressed=True,
 )
 def stereotype_mean(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the reading of a job follows its stereotype, whatever the wording. Undefined on a slice."""

@@ -1,4 +1,4 @@
-"""The drawings of the first screen: plain SVG made here, so that a notebook needs no chart library for them.
+"""Plain SVG made here, so that a page or a notebook needs no chart library for it.
 
 Colours stand as attributes that style.css exchanges in dark mode; nothing else styles them, as the page's policy wants.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from evenli.audit.suites.summary import Bar, Share, Summary, range_of
+from evenli.core.blocks import Bar, Summary
 from evenli.core.format import drawable, number, percent, short
 from evenli.core.page import ACCENT, GRID, INK, MUTED
 
@@ -51,14 +51,8 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
             parts.append(_line(low, middle, high, middle, INK, 1.5))
             parts += [_line(x, middle - 4, x, middle + 4, INK, 1.5) for x in (low, high)]
         parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
-        words.append(f"{share.label} {share_text(share)}")
+        words.append(f"{share.label} {share.shown}")
     return _svg(_ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
-
-
-def share_text(share: Share) -> str:
-    """A share in percent with its interval, where there is one."""
-    ends = range_of(share.low, share.high)
-    return f"{percent(share.value)}{f' ({ends})' if ends else ''}"
 
 
 def word_bars(words: Sequence[tuple[str, float, str]]) -> str:
