@@ -18,7 +18,8 @@ from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
 from evenli.audit.models.fakes import fake_model
 from evenli.audit.predictions import Predictions
-from evenli.audit.robustness import robustness, wording_line
+from evenli.audit.report.terminal import wording_line
+from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.robust import build, results, stability
@@ -473,8 +474,8 @@ def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
 def test_several_models_say_whether_their_answers_survive(follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
+    from evenli.audit.report.comparison import stability
     from evenli.audit.report.html import render
-    from evenli.audit.robustness import stability
 
     one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
     assert stability([("one", one), ("other", other)]) == [], "nobody was asked in other words"

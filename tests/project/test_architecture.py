@@ -19,10 +19,10 @@ FOUNDATION: dict[str, set[str]] = {"core": set(), "words": {"core"}, "stats": {"
 PRODUCTS: dict[str, dict[str, str]] = {
     "audit": {},
     "llm": {"audit": "a language model is one kind of audited model"},
-    "encoders": {"audit": "checkpoints are loaded as for an audit; figures are drawn as in its report"},
+    "encoders": {"audit": "checkpoints are loaded as for an audit"},
     "corpus": {
         "encoders": "sentences are scored with word vectors and encoders",
-        "audit": "checkpoints are loaded as for an audit; figures are drawn as in its report",
+        "audit": "checkpoints are loaded as for an audit",
     },
     "training": {
         "audit": "trained models are NLI models, and models of known bias are measured by the audit",
@@ -165,11 +165,9 @@ SUITE_NAMES = ("coal", "probe", "dev2020", "robust", "swap", "groups")
 SUITE_MODULE = re.compile(rf"evenli\.audit\.suites\.({'|'.join(SUITE_NAMES)})(?![a-z_])")
 KNOWS_A_SUITE = {
     "audit/commands/about": "evenli data --check reads a release of NLI-CoAL",
-    "audit/commands/audit": "evenli robustness asks suite robust",
     "audit/commands/axis": "evenli axis makes and checks the file of an axis, which suite groups reads",
     "audit/commands/build": "evenli build has a command for each kind of pairs that evenli generates",
     "audit/models/fakes": "fake models read the sentences of our suites, and of no other",
-    "audit/robustness": "evenli robustness sets NLI-CoAL beside its other wordings",
     "audit/room": "where the built-in suites are listed",
     "evaluate/leaderboard": "a leaderboard has fixed pairs, so that its rows can be compared",
     "reproduction/coal": "repeats what a paper did",

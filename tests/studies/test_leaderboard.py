@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 import evenli
 from conftest import ROOT
-from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.pairs import PAIR_COLUMNS, subsample
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load_coal
-from evenli.audit.suites.limit import subsample
 from evenli.cli import app
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
-from evenli.audit.pairs import PairSet
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import Audit as Audit
@@ -19,7 +19,6 @@ from evenli.audit.results import AuditResult
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.limit import subsample
 from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring

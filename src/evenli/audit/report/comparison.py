@@ -6,16 +6,18 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
+from evenli.audit.report.terminal import ROBUST, robust_run
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite
 from evenli.core.format import number
+from evenli.core.registry import DEFAULT_SUITE
 from evenli.core.svg import Dot, dots
 from evenli.stats.proportion import rank
 
@@ -149,3 +151,39 @@ def lang_of(audit: Audit) -> str:
     """Language of a run."""
     cards = [card for card in map(audit.result.data_of, audit.result.suites) if card]
     return str(audit.result.lang or (cards[0].lang if cards else ""))
+
+
+def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
+    """Whether the causes survive other wordings, a row per named run; empty where no model was asked in other words.
+
+    Other wordings may be asked in the run itself, in another one of these, or in one that lies beside it.
+    """
+    robust = {_model(run): run for _, run in runs if ROBUST in run.result.suites}
+    rows, known = [], False
+    for name, run in runs:
+        if DEFAULT_SUITE not in run.result.suites:
+            continue  # a run of wordings alone: its model has a row where it was audited, too
+        asked = robust.get(_model(run)) or robust_run(run)
+        known = known or asked is not None
+        rows.append([name, *(["not asked"] * len(_causes()) if asked is None else _across(asked))])
+    return rows if known else []
+
+
+def _model(run: Audit) -> tuple[str, str]:
+    # A model without a fingerprint is only ever itself.
+    return run.result.model.fingerprint or f"run {id(run)}", str(run.result.lang)
+
+
+def _causes() -> Sequence[str]:
+    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
+    return causes
+
+
+def _across(audit: Audit) -> list[str]:
+    result: Any = audit.result.suites[ROBUST]
+    said = []
+    for name in _causes():
+        one = result.cause(name)
+        ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
+        said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)
+    return said

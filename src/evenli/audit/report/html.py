@@ -15,10 +15,18 @@ from typing import Any, NamedTuple
 
 from evenli._version import __version__
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names
+from evenli.audit.report.comparison import (
+    VERDICTS,
+    compared,
+    comparison,
+    further,
+    lang_of,
+    rankings,
+    run_names,
+    stability,
+)
 from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks
 from evenli.audit.results import DataCard
-from evenli.audit.robustness import stability
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, Texts, get_suite, summarise
 from evenli.core import page

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.audit.audit import Audit
+from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import RunComparison, model_names
 from evenli.audit.differences import Comparison, Difference
+from evenli.audit.predict import read_header
 from evenli.audit.predictions import ABSTAINED
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
-from evenli.audit.robustness import known_wordings, wording_hint, wording_line
 from evenli.audit.suites.base import Suite, get_suite, summarise
 from evenli.core.blocks import TERMINAL, Block, range_of
 from evenli.core.console import greyed_out, print_block, print_summary, table, titled
+from evenli.core.errors import EvenliError
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 _MOVED = 10  # occupations shown; JSON has all of them
+ROBUST = "robust"
+"""The suite that asks in other words."""
+_MOST = 200
+"""Folders beside a run that are looked into."""
 
 
 def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
@@ -287,3 +296,63 @@ def _moved(compared: Comparison, console: Console) -> None:
     )
     more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
     console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")
+
+
+def robust_run(run: Audit) -> Audit | None:
+    """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
+    if ROBUST in run.result.suites:
+        return run
+    fingerprint = run.result.model.fingerprint
+    if run.folder is None or not fingerprint:
+        return None
+    with suppress(OSError):
+        for folder in sorted(run.folder.absolute().parent.iterdir())[:_MOST]:
+            if folder == run.folder.absolute() or not (folder / "run.json").is_file():
+                continue
+            # Another run may be damaged, unfinished or of a later version: it is not what the user asked about.
+            with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
+                header = read_header(folder / "run.json")
+                asked = {(card["suite"], card["lang"]) for card in header["data"]}
+                if header["model"]["fingerprint"] == fingerprint and (ROBUST, run.result.lang) in asked:
+                    return load_run(folder, needs=ROBUST)
+    return None
+
+
+def known_wordings(run: Audit) -> str:
+    """What is known of other wordings, in one line: from the run itself, or from a run of the same model beside it."""
+    robust = robust_run(run)
+    if robust is None:
+        return ""
+    where = "" if robust is run else f" ({robust.path})"
+    return f"{robust.result.suites[ROBUST].line}{where}"
+
+
+def wording_line(run: Audit) -> str:
+    """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
+
+    Empty for runs without NLI-CoAL, and for those that hold other wordings: their own tables say so.
+    """
+    if ROBUST in run.result.suites:
+        return ""
+    if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
+        return known
+    ahead, behind, count = _by_template(run)
+    return (
+        f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
+        f"them in {behind}; 'evenli robustness' asks in other words."
+    )
+
+
+def wording_hint(run: Audit) -> str:
+    """That one wording was asked, where others could be."""
+    return " One wording asked: evenli robustness." if DEFAULT_SUITE in run.result.suites else ""
+
+
+def _by_template(run: Audit) -> tuple[int, int, int]:
+    """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
+    sample = run.sample(DEFAULT_SUITE)
+    answer = pl.Series(LABELS).gather(sample.predicted)
+    pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
+    said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
+    by = sample.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
+    return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height

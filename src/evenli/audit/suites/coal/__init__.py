@@ -10,9 +10,8 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.results import Competence, Verdict
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Request, Suite, Texts, data_of
-from evenli.audit.suites.coal import causes as causes
-from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.coal.blocks import detectable_difference, terminal_blocks
+from evenli.audit.suites.coal.build import built_in
 from evenli.audit.suites.coal.load import check, load
 from evenli.audit.suites.coal.results import CoalResult, summarise
 from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
@@ -92,7 +91,7 @@ class Coal(Suite):
     }
 
     def pairs(self, request: Request) -> PairSet:
-        return load(request)
+        return built_in(request) if request.data is None else load(request)
 
     def check(self, pairs: PairSet, request: Request) -> PairSet:
         return check(pairs, request)

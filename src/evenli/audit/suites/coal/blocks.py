@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from evenli.audit.suites.base import SHOWN_LABELS
-from evenli.audit.suites.coal.causes import DEFINING, EVEN
+from evenli.audit.suites.coal.measures import DEFINING, EVEN
 from evenli.audit.suites.coal.results import CoalResult
 from evenli.core.blocks import Block
 from evenli.core.format import interval, number, with_interval

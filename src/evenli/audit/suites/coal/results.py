@@ -14,15 +14,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.base import data_of, scoring_of
-from evenli.audit.suites.coal.causes import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, items, share
+from evenli.audit.suites.base import data_of, scoring_of, slot_word
+from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, Items, items, share
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.intervals import estimate_functions, minimum_detectable_difference
 from evenli.stats.proportion import wilson
 from evenli.stats.sample import Sample, Values
-from evenli.words import read_table
+from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
 
 _MEDIANS = {"coal": "coal_pub", "fn_bias": "fn_pub", "coal_pro": "ps_e", "coal_anti": "as_c", "coal_non": "ns_n"}
@@ -173,7 +173,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
         medians=published_medians([row.model for row in beside if not row.this]),
         readings=readings(sample, scoring),
         shares=label_shares(sample, scoring),
-        notes=asked.notes,
+        notes=left_out(asked),
     )
 
 
@@ -188,9 +188,31 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     rows = []
     for (name, kind), one in estimate_functions(sample, functions, (0, 1), scoring).items():
         count = int((asked.classes == name).sum())
-        noun = asked.nouns.get(names[kind], "")
+        noun = _noun(sample.frame, names[kind], asked) if names[kind] in asked.groups else ""
         rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
     return rows
+
+
+def _noun(frame: pl.DataFrame, group: str, asked: Items) -> str:
+    """What an English sentence calls a group: the word of the shipped axis, that of the pairs, or its name."""
+    gender = load_axis()
+    if set(asked.groups) == set(gender.group_names):
+        return gender.language("en").group_words[group]
+    template, hypothesis = frame.filter(pl.col("group") == group).select("template", "hypothesis").row(0)
+    return (slot_word(template, hypothesis) if asked.lang == "en" else "") or group
+
+
+def left_out(asked: Items) -> list[str]:
+    """What is left out of the causes, and why."""
+    notes = []
+    if len(asked.groups) != 2:
+        notes.append(f"the causes need two groups; the pairs name {', '.join(asked.groups) or 'none'}")
+    elif asked.unmatched:
+        notes.append(f"{asked.unmatched} pairs have no partner of the other group and are left out of the causes")
+    if asked.defining:
+        few = ", ".join(asked.defining[:3]) + (" …" if len(asked.defining) > 3 else "")
+        notes.append(f"{len(asked.defining)} words state a group themselves ({few}) and are reported separately")
+    return notes
 
 
 def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:

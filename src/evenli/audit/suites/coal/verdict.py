@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
 from evenli.audit.suites.base import LIMIT, refuse, with_article
-from evenli.audit.suites.coal.causes import EVEN, INCOHERENT
+from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
 from evenli.core.blocks import Bar, Example, Fact, Share, Summary, plain_fact
 from evenli.core.estimate import Estimate, MeasureResult

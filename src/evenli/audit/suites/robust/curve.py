@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
-from evenli.audit.suites.coal.causes import cause_among
+from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
 from evenli.core.estimate import Estimate, Scoring

@@ -16,7 +16,7 @@ import polars as pl
 
 from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
 from evenli.audit.prompting import NO_ANSWER, view_answers
-from evenli.audit.suites.coal.causes import cause_among
+from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
 from evenli.audit.suites.robust.build import CONTROL, Wording
 from evenli.audit.suites.robust.curve import WordingRow, judged_rows, layout
