@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from msgspec import structs
+from msgspec import Meta, Struct, structs
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairCard, PairSet
@@ -126,13 +126,15 @@ def label_shares(proportions: Mapping[str, float]) -> str:
     return ", ".join(f"{label} {number(proportions[label], 2)}" for label in SHOWN_LABELS)
 
 
-@dataclass(frozen=True)
-class Clause:
+Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class Clause(Struct, frozen=True, forbid_unknown_fields=True):
     """One condition of a gate."""
 
-    name: str
-    fail_if: str
-    reason: str
+    name: Text
+    fail_if: Text
+    reason: Text
     optional: bool = False  # whether it is skipped where a field is undefined
     suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
 
