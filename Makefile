@@ -24,8 +24,8 @@ fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests tools benchmarks
-	$(BIN)/ruff format --check --quiet src tests tools benchmarks
+	$(BIN)/ruff check src tests tools studies benchmarks
+	$(BIN)/ruff format --check --quiet src tests tools studies benchmarks
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev
@@ -35,11 +35,11 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/predict.py
 
 reproduce: $(VENV)/.base
-	$(BIN)/evenli reproduce
+	$(BIN)/python -m studies.ledger
 
-# From the stored answers; to train the models again on a GPU, in pieces: tools/leaderboard.py train.
+# From the stored answers; to train the models again on a GPU, in pieces: studies/leaderboard/grid.py train.
 leaderboard: $(VENV)/.base
-	$(BIN)/python tools/leaderboard.py page docs/data/leaderboard.tar.xz docs/leaderboard
+	$(BIN)/python -m studies.leaderboard.grid page studies/leaderboard/leaderboard.tar.xz docs/leaderboard
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py

@@ -16,6 +16,18 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+class WithoutRoom:
+    """``EVENLI_WITHOUT=training pytest tests/audit`` runs tests as if the folder of a room had been deleted."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == f"evenli.{os.environ['EVENLI_WITHOUT']}":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+if os.environ.get("EVENLI_WITHOUT"):
+    sys.meta_path.insert(0, WithoutRoom())
 SHARED = Path(os.environ.get("EVENLI_SHARED_DATA", ROOT.parent / "shared" / "data"))
 WORDS = [
     "[PAD]",

@@ -8,6 +8,7 @@ machine, without a random generator, and far from the round numbers that the fak
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -184,6 +185,15 @@ class Bench:
         """Run ``evenli … --json`` and read its answer."""
         return json.loads(self.text(*arguments, "--json", code=code))
 
+    def ledger(self, *arguments: object) -> Any:
+        """Run ``python -m studies.ledger … --json`` in this process and read its answer."""
+        from studies.ledger.__main__ import main
+
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            if code := main([*map(str, arguments), "--json"]):
+                raise RuntimeError(f"python -m studies.ledger: exit code {code}")
+        return json.loads(printed.getvalue())
+
     def audit(self, model: str, lang: str = "en", suite: str = "coal", *more: object) -> tuple[Path, Any]:
         """Run folder and results of an audit; the second call with the same arguments costs nothing."""
         key = hashlib.sha256(repr((model, lang, suite, more)).encode()).hexdigest()[:12]
@@ -280,10 +290,10 @@ def _audit_case(model: str, lang: str, suite: str, *more: object) -> Case:
 
 for _kind in FAKES:
     for _lang in ("en", "ja", "zh"):
-        _suites = "coal,probe,dev" if _lang == "en" else "coal"
+        _suites = "coal,probe,dev2020" if _lang == "en" else "coal"
         CASES[f"audit-{_kind.replace(':', '-')}-{_lang}"] = _audit_case(f"fake:{_kind}", _lang, _suites)
-ALL_SUITES = ("py:golden_cases:hashed_en", "en", "coal,probe,dev")
-OTHER = ("py:golden_cases:hashed_other", "en", "coal,probe,dev")
+ALL_SUITES = ("py:golden_cases:hashed_en", "en", "coal,probe,dev2020")
+OTHER = ("py:golden_cases:hashed_other", "en", "coal,probe,dev2020")
 CASES["audit-hashed-en"] = _audit_case(*ALL_SUITES)
 CASES["audit-hashed-other"] = _audit_case(*OTHER)
 CASES["audit-hashed-ja"] = _audit_case("py:golden_cases:hashed_ja", "ja", "coal")
@@ -356,12 +366,12 @@ def report(bench: Bench) -> Any:
 def reproduce(bench: Bench) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENLI_SHARED_DATA", "no/such/folder")
-        return bench.json("reproduce")
+        return bench.ledger()
 
 
 @case
 def reproduce_with_data(bench: Bench) -> Any:
-    return bench.json("reproduce", "--data", bench.data)
+    return bench.ledger("--data", bench.data)
 
 
 @case
@@ -500,7 +510,7 @@ def hard_debias(bench: Bench) -> Any:
     found = {}
     for name, options in (("debiased", ()), ("control", ("--control",))):
         file = bench.folder / f"{name}.npz"
-        found[name] = bench.json("mitigate", "hard", bench.vectors, "-o", file, *options)
+        found[name] = bench.json("mitigate", "hard-debias", bench.vectors, "-o", file, *options)
         with np.load(file) as stored:
             matrix = next(stored[key] for key in stored.files if stored[key].ndim == 2)
         found[name]["rows"] = matrix[::40].astype(float).tolist()

@@ -123,8 +123,6 @@ WRITERS = [
     Writer("view . --export out", "runs", "out"),
     Writer("card run --into out.md", "runs", "out.md"),
     Writer("axis new mine -o out", "", "out"),
-    Writer("leaderboard page board.json -o out.html", "board", "out.html"),
-    Writer("leaderboard submit whole --board out.json --name whole", "board", "out.json", adds=True),
 ]
 
 

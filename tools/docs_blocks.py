@@ -4,9 +4,9 @@
     python tools/docs_blocks.py --write [PAGE…]  # put what was produced into the pages (make docs-outputs)
 
 A page runs in one empty folder, from top to bottom. ``bash`` blocks run line by line, ``python`` blocks share their
-names, and a block with ``title="FILE"`` is written to that file. Files of docs/data that the page links to lie in the
-folder. A ``text`` block right after a code block is its output; ``…`` in it stands for any lines, or for the rest of
-one. A comment right before a block says what is special about it:
+names, and a block with ``title="FILE"`` is written to that file. Data files of docs/tutorials that the page links to
+are put into the folder. A ``text`` block right after a code block is its output; ``…`` in it stands for any lines, or
+for the rest of one. A comment right before a block says what is special about it:
 
     <!-- not run: REASON -->   <!-- slow -->   <!-- slow alone -->   <!-- exit 1 -->
 
@@ -111,8 +111,8 @@ class Session:
 
     def __init__(self, page: Path, folder: Path):
         self.page, self.folder, self.names = page, folder, {"__name__": "page"}
-        for name in set(re.findall(r"\]\((?:\.\./)?(?:docs/)?data/([\w.]+)\)", page.read_text(encoding="utf-8"))):
-            shutil.copy(ROOT / "docs" / "data" / name, folder)
+        for name in set(re.findall(r"\]\((?:\.\./tutorials/)?([\w.]+\.(?:csv|txt\.xz))\)", page.read_text("utf-8"))):
+            shutil.copy(ROOT / "docs" / "tutorials" / name, folder)
         programs = folder / ".bin"
         programs.mkdir()
         for name, start in {"evenli": f'"{sys.executable}" -m evenli', "python": f'"{sys.executable}"'}.items():

@@ -23,9 +23,8 @@ def commands() -> list[list[str]]:
     for name in root.list_commands(None):
         command = root.get_command(None, name)
         if hasattr(command, "list_commands"):
-            inner = [one for one in command.list_commands(None) if not command.get_command(None, one).hidden]
-            groups += [[name], *([name, one] for one in inner)]
-        elif not command.hidden:
+            groups += [[name], *([name, one] for one in command.list_commands(None))]
+        else:
             names.append([name])
     return names + groups
 

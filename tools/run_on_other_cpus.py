@@ -7,7 +7,7 @@ or a measure that compares floats::
     python tools/run_on_other_cpus.py                               # all fast tests, four times: an hour on two cores
     python tools/run_on_other_cpus.py --numeric                     # those that compare floats
     python tools/run_on_other_cpus.py tests/encoders/test_senteval.py -k scipy
-    python tools/run_on_other_cpus.py --only busy tests/words/test_swap.py
+    python tools/run_on_other_cpus.py --only busy tests/corpus/test_swap.py
 
 Options that are not named below go to pytest. The exit status is 1 when a variant failed.
 """

@@ -52,26 +52,14 @@ _PUBLIC = {
     "train": "training.nli:train",
 }
 """Public names and where they live; each is imported when it is first used, so that ``import evenli`` stays fast."""
-_FORMER = {
-    "Predictions": "audit.predictions:Predictions",
-    "build_coal": "audit.suites.coal.build:build_coal",
-    "load_coal": "audit.suites.coal.load:load_coal",
-    "predict": "audit.predict:predict",
-}
-"""Names that stood here once, and where they live."""
 
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    home = _PUBLIC.get(name) or _FORMER.get(name)
-    if home is None:
+    if name not in _PUBLIC:
         raise AttributeError(f"module 'evenli' has no attribute '{name}'; it has {', '.join(_PUBLIC)}")
-    module, _, attribute = home.partition(":")
-    if name in _FORMER:
-        from evenli.renamed import deprecated
-
-        deprecated(f"evenli.{name}", f"evenli.{module}.{attribute}")
+    module, _, attribute = _PUBLIC[name].partition(":")
     return getattr(import_module(f"evenli.{module}"), attribute)
 
 

@@ -9,7 +9,6 @@ from evenli.core.callable import path_of
 from evenli.core.errors import InputError
 from evenli.core.mitigation import Method
 from evenli.core.registry import MITIGATIONS
-from evenli.renamed import deprecated
 
 
 def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: bool = False, **options: Any) -> Any:
@@ -26,9 +25,6 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
     Returns:
         What the method reports of its work; for an encoder also what is left of gender, before and after.
     """
-    if method == "hard":
-        deprecated("the mitigation hard", "hard-debias")
-        method = "hard-debias"
     if method == "combined":
         method, options = "augment", {**options, "replace": True}
     chosen: Method = MITIGATIONS.get(method)

@@ -28,6 +28,7 @@ from evenli.audit.report.paper import write_comparison
 from evenli.audit.report.terminal import show_comparison
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring
+from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
 from evenli.core.store import with_hash
 from evenli.stats.measure import measures
@@ -433,16 +434,17 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
     with pytest.raises(RunError, match="results.json"):
         load_run(folder)
     header = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(with_hash({**header, "schema": 1, "files": {}})))  # without hashes
-    (folder / "results.json").write_text("{")
-    with pytest.raises(RunError, match="results.json"):
-        load_run(folder)
-    (folder / "results.json").write_text('{"schema": 99, "evenli": "9.0"}')
-    with pytest.raises(RunError, match="schema 99"):
-        load_run(folder)
-    (folder / "results.json").write_text('{"schema": 1}')
-    with pytest.raises(RunError, match="verdict"):
-        load_run(folder)
+    for content, message in (
+        ("{", "results.json"),
+        ('{"schema": 99, "evenli": "9.0"}', "schema 99"),
+        ('{"schema": 1, "evenli": "0.1"}', "schema 1"),
+        ('{"schema": 2}', "verdict"),
+    ):
+        (folder / "results.json").write_text(content)
+        files = {**header["files"], "results.json": hash_files([folder / "results.json"])}
+        (folder / "run.json").write_text(json.dumps(with_hash({**header, "files": files})))
+        with pytest.raises(RunError, match=message):
+            load_run(folder)
     folder = copy("b")
     (folder / "predictions.parquet").unlink()
     with pytest.raises(RunError, match="predictions.parquet"):
@@ -455,9 +457,10 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
     (folder / "run.json").write_text(json.dumps(with_hash(header | {"data": [{"suite": "user"}]})))
     with pytest.raises(RunError, match="audit"):
         load_run(folder)
-    (folder / "run.json").write_text(json.dumps(with_hash(header | {"schema": 99})))
-    with pytest.raises(RunError, match="schema 99"):
-        load_run(folder)
+    for version in (1, 99):
+        (folder / "run.json").write_text(json.dumps(with_hash(header | {"schema": version})))
+        with pytest.raises(RunError, match=f"schema {version}"):
+            load_run(folder)
 
 
 def test_two_models_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,13 +169,6 @@ def test_dev_streams_to_disk(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["dev.csv", "dev.jsonl"]
 
 
-def test_build_dev_is_the_old_name(run_cli, tmp_path: Path) -> None:
-    old, new = (run_cli("build", name, "--words", "man", "-o", tmp_path / f"{name}.csv") for name in ("dev", "dev2020"))
-    assert old.returncode == new.returncode == 0
-    assert "build dev2020" in old.stderr and not new.stderr
-    assert (tmp_path / "dev.csv").read_bytes() == (tmp_path / "dev2020.csv").read_bytes()
-
-
 @pytest.mark.slow
 def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
     import subprocess

@@ -384,8 +384,6 @@ def test_every_suite_can_be_named(tmp_path: Path) -> None:
     known = fields(audit.result)
     assert known["fn_bias"] == known["coal.fn_bias"] == pytest.approx(audit.coal.fn_bias.value)
     assert known["dev2020.fn_bias.low"] == pytest.approx(audit.dev2020.fn_bias.low, abs=1e-6)
-    with pytest.warns(DeprecationWarning, match="dev2020.fn_bias"):
-        assert evaluate("dev.fn_bias >= 0", known).holds is True
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
     assert evenli.gate(alone, ["fn_bias > 0.5"]).passed is True
 

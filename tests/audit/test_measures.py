@@ -29,11 +29,11 @@ from evenli.audit.suites.dev2020 import t50_pair, t70_pair
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import ENTAILMENT, LABELS
-from evenli.reproduction.ledger import sample_of_shares
 from evenli.stats.intervals import estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
+from studies.ledger.ledger import sample_of_shares
 
 
 def table(rows: list[tuple[str, str, str, str, str]]) -> Predictions:

@@ -192,9 +192,13 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
         predict(Counting(), [small()], RunFolder(tmp_path / "file"))
     newer = tmp_path / "newer"
     newer.mkdir()
-    (newer / "run.json").write_text(json.dumps({"schema": 99, "evenli": "7.0"}))
-    with pytest.raises(RunError, match="schema 99"):
-        predict(Counting(), [small()], RunFolder(newer))
+    for version in (1, 99):
+        (newer / "run.json").write_text(json.dumps({"schema": version, "evenli": "7.0"}))
+        with pytest.raises(RunError, match=f"schema {version}"):
+            predict(Counting(), [small()], RunFolder(newer))
+    (newer / "run.json").write_text(json.dumps({"schema": 2, "evenli": "1.0", "kind": "scored corpus"}))
+    with pytest.raises(RunError, match="scored corpus"):
+        RunFolder(newer).header()
     (newer / "run.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):
         predict(Counting(), [small()], RunFolder(newer))
@@ -346,8 +350,7 @@ def test_what_a_crash_left_before_the_header_is_no_ones_file(tmp_path: Path) -> 
     folder = RunFolder(run)
     with folder.locked():
         folder.write_shard(0, np.arange(60), np.full((60, 3), 7, dtype=np.float32))
-    for name in (".run.json.tmp", ".run.partial.json"):  # of older versions, and of this one
-        (run / name).write_text("{")
+    (run / ".run.partial.json").write_text("{")
     # The shard is of nobody knows which model, so it is not continued.
     np.testing.assert_array_equal(predict(Counting(), [small()], RunFolder(run)).logits, reference(small()))
     assert names(run) == WHOLE
@@ -408,7 +411,7 @@ WHOLE = {"run.json", "predictions.parquet"}
 def test_a_report_goes_with_its_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     predict(Counting(), [small()], RunFolder(run))
-    for name in ("report.html", ".report.html.tmp", "probe.svg", "probe.png", "results.json", "notes.txt"):
+    for name in ("report.html", ".report.partial.html", "probe.svg", "probe.png", "results.json", "notes.txt"):
         (run / name).write_text("of the old run")
     predict(Counting(), [small(50)], RunFolder(run), settings=PredictSettings(overwrite=True))
     assert names(run) == WHOLE | {"notes.txt"}
@@ -434,30 +437,6 @@ def test_files_that_anyone_might_have_are_ours_only_beside_a_header(tmp_path: Pa
     with pytest.raises(RunError, match="empty"):
         predict(Counting(), [small()], RunFolder(tmp_path), PredictSettings(overwrite=True))
     assert (tmp_path / name).read_text() == "mine"
-
-
-def test_runs_of_older_versions_open(tmp_path: Path) -> None:
-    """They say nothing about their kind and have no hashes, and their temporary shards have another name."""
-    run, header = tmp_path / "run", tmp_path / "run" / "run.json"
-
-    def make_old() -> None:
-        fields = json.loads(header.read_text())
-        assert fields.pop("kind") == "prediction run" and fields.pop("manifest_sha256")
-        fields.pop("files", None)
-        header.write_text(json.dumps({**fields, "schema": 1}))
-
-    with pytest.raises(KeyboardInterrupt):
-        predict(Dies(), [small()], RunFolder(run))
-    make_old()
-    (run / "shards" / ".000002.tmp").write_text("PAR1")
-    model = Counting()
-    table = predict(model, [small()], RunFolder(run))
-    assert 0 < len(model.asked) < 60 and names(run) == WHOLE
-    make_old()
-    assert predict(model, [small()], RunFolder(run)).frame.equals(table.frame)
-    with pytest.raises(RunError, match="scored corpus"):
-        header.write_text(json.dumps({"schema": 1, "evenli": "1.0", "kind": "scored corpus"}))
-        RunFolder(run).header()
 
 
 def test_overwriting_spares_the_run_json_of_another_program(tmp_path: Path) -> None:

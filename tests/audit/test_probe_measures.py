@@ -21,12 +21,11 @@ from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
-from evenli.reproduction import sharma
-from evenli.reproduction.ledger import ledger
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.words import read_table
+from studies.ledger.ledger import sample_of_split
 
 NAMES = ["probe_lean", "probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
 Logits = tuple[float, float, float]
@@ -353,14 +352,14 @@ def test_percentages_follow_from_the_matched_titles(shared_data: Path) -> None:
 
 def test_split_sample_has_the_shares_it_was_given() -> None:
     shares = {"dP_male": 0.2716, "dP_female": 0.2051, "B_male": 0.9523, "B_female": 0.4011}
-    sample = sharma.sample_of_split(shares, 21, 18)
+    sample = sample_of_split(shares, 21, 18)
     for name, key in (("probe_dp", "dP"), ("probe_b", "B")):
         for half in ("male", "female"):
             assert float(get_measure(name)(sample, half)) == pytest.approx(shares[f"{key}_{half}"], abs=1e-6)
     # The printed row of MNLI BERT, Table 5.
     assert 100 * float(get_measure("probe_dp")(sample)) == pytest.approx(24.09, abs=0.01)
     assert 100 * float(get_measure("probe_b")(sample)) == pytest.approx(69.79, abs=0.01)
-    released = sharma.sample_of_split(shares, 20, 18)
+    released = sample_of_split(shares, 20, 18)
     assert abs(100 * float(get_measure("probe_b")(released)) - 69.79) > 0.1
 
 
@@ -370,23 +369,6 @@ def test_published_tables_are_complete() -> None:
         ("5", "7", "9", "11"), 6
     )
     assert len(tables) == 24 and len(read_table("published_sharma_split.csv")) == 12
-
-
-def test_ledger(shared_data: Path) -> None:
-    rows = {row.what: row for row in ledger(shared_data) if row.source.startswith("Sharma")}
-    assert len(rows) == 27 and {row.status for row in rows.values()} == {"ok", "differs"}
-    assert rows["BERT on SNLI, S"].status == "ok" and rows["BERT on MNLI, dP"].status == "differs"
-    assert rows["B cells of Table 5 that equal their mixture of Table 6"].ours == 12
-    gap = rows["dP cells of Table 5 that equal their mixture of Table 6"]
-    assert (gap.published, gap.ours, gap.status) == (12, 11, "differs")
-    assert rows["B_male in distribution that are whole counts of 1,050 premises"].ours == 6
-    assert rows["B_male in distribution that are whole counts of 1,000 premises"].ours == 0
-    assert [row.ours for what, row in rows.items() if "more than ten words" in what] == [79, 625]
-    assert [row.ours for what, row in rows.items() if "'tailor'" in what] == ["male", "male"]
-
-
-def test_ledger_without_data_skips_the_sheets() -> None:
-    assert [row.status for row in sharma.sheets(None)] == ["skipped", "skipped"]
 
 
 def test_a_side_is_named_only_where_the_interval_lies_on_it() -> None:

@@ -36,6 +36,7 @@ from evenli.audit.suites.coal.page import AGREEING, agreement, by_direction, by_
 from evenli.core.drawing import inline_svg
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring
+from evenli.core.io import hash_files
 from evenli.core.page import json_block
 from evenli.core.store import with_hash
 from evenli.stats.proportion import rank
@@ -312,10 +313,11 @@ def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path:
     (copy / "run.json").write_text(json.dumps(with_hash({**header, "status": "running"})))
     with pytest.raises(RunError, match="complete"):
         load_run(copy)
-    (copy / "run.json").write_text(json.dumps(with_hash({**header, "schema": 1, "files": {}})))  # without hashes
     results = json.loads((copy / "results.json").read_text())
     del results["coal"]["occupations"]
     (copy / "results.json").write_text(json.dumps(results))
+    files = {**header["files"], "results.json": hash_files([copy / "results.json"])}
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "files": files})))
     with pytest.raises(RunError, match="occupations"):
         load_run(copy)
 

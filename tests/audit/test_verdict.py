@@ -392,30 +392,6 @@ def test_a_gate_can_ask_for_a_cause(english: Audit, chinese: Audit) -> None:
     assert check.status == "failed"
 
 
-def test_old_conditions_get_a_clear_answer(english: Audit) -> None:
-    with pytest.raises(InputError, match="no longer measured.*stereotype"):
-        check_conditions(english.result, ["dominance.low > 0"])
-
-
-def test_runs_of_older_versions_open(english: Audit) -> None:
-    old = english.to_dict()
-    old["verdict"] = {"code": "error", "sentence": "Plain error dominates."}
-    for name in ("readings", "shares", "notes", "problem"):
-        del old["coal"][name]
-    for name in CAUSES:
-        del old["coal"]["measures"][name]
-    for row in old["coal"]["occupations"]:
-        del row["states_group"]
-    del old["competence"]["labels"], old["competence"]["kinds"]
-    result = AuditResult.from_dict(old)
-    assert result.verdict == Verdict("error", "Plain error dominates.", [])
-    audit = Audit(result, english.predictions)
-    assert shown(audit).startswith("Verdict  Plain error") and "Plain error dominates" in render([audit])
-    assert fields(result)["verdict.stereotype"] is None
-    with pytest.raises(InputError, match="evenli measure"):
-        check_conditions(result, ["stereotype.low > 0"])
-
-
 def test_a_verdict_survives_json(english: Audit) -> None:
     again = AuditResult.from_dict(json.loads(json.dumps(english.to_dict())))
     assert again.verdict == english.verdict

@@ -1,4 +1,4 @@
-"""The public API: everything on the command line is one call, and old names still work with a warning."""
+"""The public API: everything on the command line is one call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import json
 import math
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import evenli
-from evenli.audit.results import AuditResult
 from evenli.core import registry
 from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
@@ -22,52 +20,7 @@ from evenli.core.mitigation import Method
 from evenli.encoders.gendered import gendered_set
 from evenli.encoders.residual import LeakageReport, Residual
 from evenli.encoders.seat import SeatSettings, seat_tests, texts_of
-from evenli.renamed import upgraded
 from evenli.words.lists import split_words
-
-
-def dev(sample: Any) -> float:
-    """A measure with the old name of a suite."""
-    return float(sample.frame.height)
-
-
-def even(sample: Any) -> float:
-    """A measure with the old name of a key."""
-    return 0.25
-
-
-def test_own_measures_keep_names_that_evenli_once_used(tmp_path: Path) -> None:
-    audit = evenli.audit("fake:oracle:0.3", measures=[dev, even], limit=60, out=tmp_path / "run")
-    assert audit.coal.even.value == pytest.approx(0.25) and audit.coal.dev.value == audit.coal.dev.n
-    stored = json.loads((tmp_path / "run" / "results.json").read_text())["coal"]["measures"]
-    assert {"dev", "even"} <= stored.keys() and not {"dev2020", "ideal"} & stored.keys()
-    assert evenli.load_run(tmp_path / "run").coal.dev.value == audit.coal.dev.value
-
-
-def test_results_of_schema_1_are_read_under_the_names_of_today() -> None:
-    new = evenli.audit("fake:oracle:0.3", suites=("coal", "dev2020"), limit=60, measures=[even]).to_dict()
-    old = {("dev" if key == "dev2020" else key): value for key, value in deepcopy(new).items()} | {"schema": 1}
-    old["coal"] = {("standing" if key == "published" else key): value for key, value in old["coal"].items()}
-    for suite in (old["coal"], old["dev"]):
-        suite["measures"] = {
-            name: {("even" if key == "ideal" else key): value for key, value in measure.items()}
-            for name, measure in suite["measures"].items()
-        }
-    assert AuditResult.from_dict(old).to_dict() == new
-    assert upgraded({**new, "schema": 2}) == {**new, "schema": 2}
-
-
-@pytest.mark.parametrize("name", ["predict", "Predictions", "build_coal", "load_coal"])
-def test_former_names_warn(name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=name):
-        assert callable(getattr(evenli, name))
-
-
-def test_the_old_name_of_a_suite_warns_wherever_it_is_given() -> None:
-    with pytest.warns(DeprecationWarning, match="dev2020"):
-        assert evenli.audit("fake:even", suites=("dev",), limit=30).dev2020.main.n == 30
-    with pytest.warns(DeprecationWarning, match="dev2020"):
-        evenli.audit("fake:even", suites=("dev2020",), data={"dev": None}, limit=30)
 
 
 @pytest.mark.parametrize("name", sorted(set(evenli.__all__) - {"__version__"}))
@@ -150,15 +103,6 @@ def test_a_wrong_type_is_one_line(call: Callable[[], object], noun: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_results_keep_their_old_names() -> None:
-    audit = evenli.audit("fake:biased", suites=("coal", "dev2020"), limit=60)
-    with pytest.warns(DeprecationWarning, match="results"):
-        old = audit.results
-    assert old["dev"] == old["dev2020"] and old["coal"]["standing"] == audit.to_dict()["coal"]["published"]
-    assert old["coal"]["measures"]["coal"]["even"] == audit.coal.main.ideal == 0
-    assert "standing" not in audit.to_dict()["coal"]
-
-
 def test_a_function_is_an_encoder() -> None:
     settings = SeatSettings(permutations=200, resamples=100)
     by_length = evenli.seat(lambda texts: [[len(text), 1.0] for text in texts], ["C6b"], settings)
@@ -205,13 +149,6 @@ def test_every_method_takes_the_options_of_its_command(
     assert Path(out).exists() and Path("review.csv").exists() is (method == "swap")
     with pytest.raises(InputError, match="'colour'"):
         evenli.mitigate(method, source, "other", colour="red")
-
-
-def test_the_old_name_of_hard_debiasing_warns(vectors: Path, tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="hard-debias"):
-        assert evenli.mitigate("hard", vectors, tmp_path / "out.npz").words > 500
-    with pytest.raises(InputError, match="leace"):
-        evenli.mitigate("nothing", vectors, tmp_path / "out")
 
 
 def test_a_method_has_what_its_kind_needs() -> None:

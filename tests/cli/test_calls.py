@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ import pytest
 from typer.main import get_command
 
 from conftest import ROOT, make_checkpoint
-from evenli.audit.audit import AuditSettings, audit_to_folder
+from evenli.audit.audit import AuditSettings, audit
 from evenli.audit.prediction_summary import FileSettings, predict_file
 from evenli.audit.report.export import markdown, run_table
-from evenli.audit.robustness import robustness_to_folder
+from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import built_in_sets
 from evenli.audit.suites.coal.build import CoalSettings, build_coal, write_coal
 from evenli.audit.suites.coal.load import check_file
@@ -31,13 +30,9 @@ from evenli.encoders.figures import write_encoder_report
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.encoders.seat import SeatSettings
-from evenli.evaluate.leaderboard import Board, BoardRow, write_board
-from evenli.report.leaderboard import publish_board
 from evenli.training.meta import Design, DesignOptions, MetaFolder, meta_evaluation
 
 PAIRS = "premise,hypothesis,gold,mine\nA man waits.,A person waits.,0,x\nA dog runs.,A cat sleeps.,2,y\n"
-MOST = 6
-"""Parameters of a call beside its settings."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import lzma
 
     file = tmp_path_factory.mktemp("vectors") / "glove.txt"
-    file.write_bytes(lzma.decompress((ROOT / "docs" / "data" / "glove_small.txt.xz").read_bytes()))
+    file.write_bytes(lzma.decompress((ROOT / "docs" / "tutorials" / "glove_small.txt.xz").read_bytes()))
     return file
 
 
@@ -62,9 +57,7 @@ def commands(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[str]:
         yield " ".join(words)
         return
     for name in command.list_commands(None):
-        one = command.get_command(None, name)
-        if not one.hidden:
-            yield from commands(one, (*words, name))
+        yield from commands(command.get_command(None, name), (*words, name))
 
 
 def listed() -> dict[str, list[str]]:
@@ -79,15 +72,12 @@ def test_the_page_names_a_call_for_every_command() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(listed()))
-def test_a_named_call_is_there_and_has_few_parameters(command: str) -> None:
+def test_a_named_call_is_there(command: str) -> None:
     if command in {"train nli", "train encoder", "export"}:
         pytest.importorskip("torch")
     assert listed()[command]
     for name in listed()[command]:
-        parameters = inspect.signature(resolve_name(name)).parameters.values()
-        named = [one for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
-        settings = [one for one in named if re.search("Settings|Scoring", str(one.annotation))]
-        assert len(named) - len(settings) <= MOST, name
+        assert callable(resolve_name(name)), name
 
 
 def test_build_coal(run_cli: Any, tmp_path: Path) -> None:
@@ -156,24 +146,15 @@ def test_predict(run_cli: Any, tmp_path: Path) -> None:
 def test_audit_and_table(run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = said(run_cli, "audit", "fake:biased", "--limit", 200, "--seed", 4, cwd=tmp_path)
-    again = audit_to_folder("fake:biased", settings=AuditSettings(limit=200, seed=4))
+    settings = AuditSettings(limit=200, seed=4)
+    again = audit("fake:biased", out=told["folder"], settings=settings)
     assert {"folder": str(again.path), **again.to_dict()} == told
     assert again.path.name.endswith("limit-200-seed-4")
     shown = run_cli("table", str(again.path), "--what", "occupations", cwd=tmp_path)
     assert shown.stdout == markdown(run_table(again.path, "occupations", out="t.csv"))
     assert (tmp_path / "t.csv").is_file()
     with pytest.raises(InputError, match="finished run"):
-        robustness_to_folder(str(again.path), settings=AuditSettings(full=True))
-
-
-def test_leaderboard_page(run_cli: Any, tmp_path: Path) -> None:
-    board = tmp_path / "board.json"
-    write_board(Board(rows=[BoardRow(name="one", lang="en", source="ours")]), board)
-    written = publish_board(board)
-    page = written.page.read_bytes()
-    told = said(run_cli, "leaderboard", "page", board)
-    assert told == {"page": str(written.page), "rows": 1, "files": list(map(str, written.files))}
-    assert written.page.read_bytes() == page
+        robustness(str(again.path), settings=AuditSettings(full=True))
 
 
 def test_direction(run_cli: Any, tmp_path: Path, vectors: Path) -> None:

@@ -67,8 +67,7 @@ def test_measure_rescores_without_the_model(run_cli, tmp_path: Path) -> None:
     assert run_cli("audit", "fake:random", "-o", "run", cwd=tmp_path).returncode == 0
     before = json.loads((tmp_path / "run" / "results.json").read_text())
     (tmp_path / "run" / "results.json").unlink()
-    out = run_cli("measure", "run", "--bootstrap", "row", "--json", cwd=tmp_path)
-    assert "--bootstrap" in out.stderr  # an option of older versions is explained
+    out = run_cli("measure", "run", "--json", cwd=tmp_path)
     after = json.loads(out.stdout)
     assert after["coal"] == before["coal"] and after["competence"] == before["competence"]
 
@@ -118,44 +117,6 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     assert summary["accuracy"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
 
 
-def test_reproduce(run_cli, shared_data: Path) -> None:
-    out = run_cli("reproduce", "--data", shared_data, "--json")
-    assert out.returncode == 0, out.stderr
-    rows = {row["what"]: row for row in json.loads(out.stdout)}
-    assert not [row for row in rows.values() if row["status"] == "BROKEN"]
-    laboro = rows["ja Laboro-DistilBERT-base FN score (bias)"]
-    assert laboro["status"] == "differs" and laboro["ours"] == pytest.approx(0.5968, abs=5e-4)
-    assert laboro["kind"] == "arithmetic" and "0.656" in laboro["reason"], "0.633 lies between the printed shares"
-    kinds = {row["source"]: row["kind"] for row in rows.values()}
-    assert kinds["NLI-CoAL 2024, Table 2"] == kinds["Dolci et al. 2023, Table 3"] == "models"
-    assert kinds["NLI-CoAL release en_v1.1"] == "data" and set(kinds.values()) == {"arithmetic", "data", "models"}
-    assert rows["ja Spearman of NLI-CoAL with the bias rate"]["published"] == pytest.approx(0.82)
-    assert rows["ja Spearman of FN score (bias) with the bias rate"]["published"] == pytest.approx(-0.114)
-    changes = [row for row in rows.values() if "change of the mean SEAT effect" in row["what"]]
-    apart = [row["published"] * row["ours"] < 0 for row in changes]
-    assert [row["reason"].startswith("opposite signs") for row in changes] == apart and sum(apart) == 6
-
-
-def test_reproduce_without_data_skips(run_cli, tmp_path: Path) -> None:
-    out = run_cli("reproduce", "--json", cwd=tmp_path, env={"EVENLI_SHARED_DATA": str(tmp_path / "none")})
-    rows = json.loads(out.stdout)
-    assert out.returncode == 0
-    skipped = [row for row in rows if row["status"] == "skipped"]
-    assert len(skipped) == 15, "seven need the data, eight what cannot be had"
-    assert sum(bool(row["reason"]) for row in skipped) >= 8
-
-
-def test_a_broken_row_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    import evenli.reproduction
-    from evenli.cli import app
-    from evenli.reproduction import Row
-
-    monkeypatch.setattr(evenli.reproduction, "ledger", lambda data: [Row("x", "s", 1.0, 2.0, 0.1)])
-    assert CliRunner().invoke(app, ["reproduce"]).exit_code == 1
-
-
 BAD = {
     "unknown model": (["audit", "hf:no-such/model@main"], "no-such/model@main"),
     "unknown path": (["audit", "./nowhere"], "nowhere"),
@@ -181,7 +142,6 @@ BAD = {
     "unknown device": (["audit", "--device", "tpu"], "'tpu'"),
     "device of no model": (["audit", "fake:even", "--device", "tpu"], "'tpu'"),
     "onnx on cuda": (["audit", "--device", "cuda"], "ONNX"),
-    "reproduce without folder": (["reproduce", "--data", "nofolder"], "nofolder"),
     "predict without pairs": (["predict", "fake:biased"], "--data: which pairs"),
     "report of a damaged run": (["report", "damaged"], "run what wrote it again"),
     "wrong order": (["audit", "py:turned:predict"], "--labels contradiction,neutral,entailment"),
@@ -230,7 +190,9 @@ def test_bad_input_is_one_line_and_exit_code_2(case: str, run_cli, workplace: Pa
 
 
 def test_incomplete_run_cannot_be_measured(run_cli, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "status": "running"}))
+    from evenli.core.store import with_hash
+
+    (tmp_path / "run.json").write_text(json.dumps(with_hash({"schema": 2, "status": "running"})))
     out = run_cli("measure", tmp_path)
     assert out.returncode == 2 and "complete" in out.stderr
 

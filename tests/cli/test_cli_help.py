@@ -1,4 +1,4 @@
-"""What a new user meets first: help, choices, old spellings, a limit, extras that are missing, progress in a log."""
+"""What a new user meets first: help, choices, a limit, extras that are missing, progress in a log."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def commands() -> dict[str, object]:
     def walk(group, path: tuple[str, ...]) -> None:
         for name in group.list_commands(None):
             command = group.get_command(None, name)
-            if not command.hidden:
-                found[" ".join((*path, name))] = command
+            found[" ".join((*path, name))] = command
             if hasattr(command, "list_commands"):
                 walk(command, (*path, name))
 
@@ -132,60 +131,10 @@ def test_the_shell_completes_commands_and_choices() -> None:
     assert "down" in completed("evenli audit --split ")
 
 
-MOVED = {
-    "predict": (["predict", "{pairs}", "-m", "fake:neutral", "-o", "{out}"], ["predict", "fake:neutral", "--data"]),
-    "predict -m": (["predict", "--data", "{pairs}", "-m", "fake:neutral", "-o", "{out}"], ["predict fake:neutral"]),
-}
-
-
-@pytest.mark.parametrize("case", MOVED)
-def test_old_spellings_work_with_a_remark(case: str, tmp_path: Path, pair_file) -> None:
-    places = {"pairs": pair_file([{"premise": "a", "hypothesis": "b"}]), "out": tmp_path / "out"}
-    out = invoke(*(word.format(**places) for word in MOVED[case][0]))
-    assert out.exit_code == 0, out.output
-    assert "next release" in out.stderr and "1 pairs: entailment 0" in out.output
-    again = invoke("predict", "fake:neutral", "--data", places["pairs"], "-o", tmp_path / "new")
-    assert "next release" not in again.stderr and again.exit_code == 0
-
-
-OLD = {
-    "suite dev": (["audit", "fake:even", "--suite", "dev", "--limit", "40", "-o", "{out}"], "dev2020"),
-    "resamples": (["audit", "fake:even", "--limit", "40", "--resamples", "10", "-o", "{out}"], "no effect"),
-    "bootstrap": (["measure", "{run}", "--bootstrap", "5", "--seed", "1"], "no effect"),
-    "build dev": (["build", "dev", "--words", "man", "-o", "{out}.csv"], "dev2020"),
-    "mitigate hard": (["mitigate", "hard", "{vectors}", "--control", "-o", "{out}"], "hard-debias"),
-}
-
-
-@pytest.mark.parametrize("case", OLD)
-def test_old_names_work_with_a_remark(case: str, tmp_path: Path) -> None:
-    words = ["he", "she", "man", "woman", "cat", "dog", "tree", "sky"]
-    rows = (f"{word} {i % 3 + 1} {i % 5} {i}" for i, word in enumerate(words))
-    (tmp_path / "v.txt").write_text("\n".join(rows) + "\n")
-    evenli.audit("fake:even", limit=40, out=tmp_path / "run")
-    places = {"out": tmp_path / "out", "run": tmp_path / "run", "vectors": tmp_path / "v.txt"}
-    out = invoke(*(word.format(**places) for word in OLD[case][0]))
-    assert out.exit_code == 0, (out.output, out.exception)
-    assert OLD[case][1] in out.stderr
-
-
-def test_old_places_of_the_model_are_understood(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for arguments, said in (
-        (["train", "nli", "--base", "./none", "--data", "none.jsonl", "-o", "out"], "train nli ./none"),
-        (["meta", "no-such-sweep"], "meta -o no-such-sweep"),
-        (["meta", "--base", "./none", "-o", "sweep", "--stage", "train", "--width", "2"], "meta ./none"),
-    ):
-        out = invoke(*arguments)
-        assert said in out.stderr and "next release" in out.stderr, arguments
-        assert "which model" not in str(out.exception) and out.exit_code != 0  # there is no such model
-
-
 def test_the_model_stands_first_wherever_one_is_asked_for() -> None:
     for name, command in commands().items():
         options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
-        shown = {p for p in command.params if not getattr(p, "hidden", False)}  # type: ignore[attr-defined]
-        assert not {"--base", "--model"} & {o for p in shown for o in p.opts}, name
+        assert not {"--base", "--model"} & options, name
         if name in {"audit", "predict", "train nli", "meta", "export", "seat", "senteval", "encoder-report"}:
             first = next(p for p in command.params if p.param_type_name == "argument")  # type: ignore[attr-defined]
             assert first.name in {"model", "encoder", "base"}, (name, options)
@@ -194,9 +143,8 @@ def test_the_model_stands_first_wherever_one_is_asked_for() -> None:
 def test_predict_says_what_is_missing() -> None:
     for arguments, message in (
         (["predict"], "--data"),
-        (["predict", "fake:even", "--data", "x.jsonl", "-m", "fake:even"], "two models"),
         (["train", "nli", "--data", "x", "-o", "y"], "train nli MODEL"),
-        (["meta", "no-such-sweep"], "no sweep"),
+        (["meta", "some/model"], "meta MODEL"),
     ):
         out = invoke(*arguments)
         assert message in str(out.exception), (arguments, out.output)
@@ -307,8 +255,8 @@ def test_work_that_cannot_be_counted_says_what_it_is_at(monkeypatch) -> None:
         said.append(text)
         spoken.set()
 
-    monkeypatch.setattr(shared, "_PAUSE", 0.01)
-    monkeypatch.setattr(shared, "warn", warn)
+    monkeypatch.setattr(terminal, "_PAUSE", 0.01)
+    monkeypatch.setattr(terminal, "warn", warn)
     with terminal.heartbeat(False) as step:
         step("encoding 12 texts")
         assert spoken.wait(30)
@@ -334,7 +282,7 @@ def test_seat_mitigate_and_meta_tell_their_steps(tmp_path: Path) -> None:
 
 def test_a_piped_audit_speaks(tmp_path: Path) -> None:
     code = (
-        "import evenli.core.commands as s, sys; s._PAUSE = 0.0\n"
+        "import evenli.core.terminal as s, sys; s._PAUSE = 0.0\n"
         "from evenli.cli import main\n"
         f"sys.argv = ['evenli', 'audit', 'fake:even', '--limit', '50', '-o', {str(tmp_path / 'run')!r}]\nmain()"
     )

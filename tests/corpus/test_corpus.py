@@ -260,7 +260,7 @@ def test_a_run_without_its_hashes_goes_on(tmp_path: Path, lines: Path, hashes: s
     file.unlink() if hashes is None else file.write_text(hashes, encoding="utf-8")
     score_corpus(lines, tmp_path / "out", scorer)
     assert digest(tmp_path / "out") == digest(tmp_path / "whole") and not file.exists()
-    assert (len(scorer.seen) < 95) == (hashes is None)  # an older version left none: shards are known by their rows
+    assert len(scorer.seen) == 95
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -324,7 +324,7 @@ def test_what_a_killed_run_left_without_a_header_is_cleared(tmp_path: Path, line
     out = tmp_path / "out"
     score_corpus(lines, out, Other())
     (out / "scores.json").unlink()
-    (out / ".scores.json.tmp").write_text("{")
+    (out / ".scores.partial.json").write_text("{")
     scorer = Lengths()
     score_corpus(lines, out, scorer)
     # The old shards have the right rows, but nothing says who scored them.
@@ -373,22 +373,6 @@ score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
         CorpusScores.read(tmp_path / "nowhere")
 
 
-def test_directories_of_earlier_versions_open(tmp_path: Path, lines: Path) -> None:
-    """Their manifest names no kind and no hashes, and a killed run left temporary files of another name."""
-    scores = score_corpus(lines, tmp_path / "out", Lengths())
-    manifest = tmp_path / "out/scores.json"
-    newer = ("kind", "manifest_sha256", "files")
-    old = {key: value for key, value in scores.header.items() if key not in newer} | {"schema": 1}
-    manifest.write_text(json.dumps(old))
-    (tmp_path / "out/shards/.000000.parquet.tmp").write_bytes(b"PAR1")
-    assert CorpusScores.read(tmp_path / "out").rows == 95
-    scorer = Lengths()
-    score_corpus(lines, tmp_path / "out", scorer)
-    assert scorer.seen == []
-    score_corpus(lines, tmp_path / "out", scorer, overwrite=True)
-    assert len(scorer.seen) > 0
-
-
 def test_a_shard_or_manifest_that_was_changed_is_refused(tmp_path: Path, lines: Path) -> None:
     out = tmp_path / "out"
     score_corpus(lines, out, Lengths())
@@ -399,7 +383,11 @@ def test_a_shard_or_manifest_that_was_changed_is_refused(tmp_path: Path, lines: 
         list(CorpusScores.read(out).frames())
     shard.write_bytes(whole)
     assert sum(frame.height for frame in CorpusScores.read(out).frames()) == 95  # the control
-    for changed in (manifest.replace('"rows": 95', '"rows": 94'), manifest.replace("manifest_sha256", "other")):
+    for changed in (
+        manifest.replace('"rows": 95', '"rows": 94'),
+        manifest.replace("manifest_sha256", "other"),
+        manifest.replace('"schema": 2', '"schema": 1'),
+    ):
         (out / "scores.json").write_text(changed, encoding="utf-8")
         with pytest.raises(RunError, match="scores.json"):
             CorpusScores.read(out)

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError
 from evenli.corpus import run
 from evenli.corpus import scored as scored_module
@@ -272,6 +274,29 @@ def test_splits_and_controls_do_not_depend_on_where_shards_end(
     assert [len(read(tmp_path / f"many/{name}.jsonl")) for name in ("dev", "test")] == [31, 20]
 
 
+@pytest.mark.parametrize("random", [False, True])
+@pytest.mark.parametrize(("method", "passes"), [("subtract", 2), ("augment", 3), ("combined", 3)])
+def test_a_corpus_is_read_twice_and_once_more_for_copies(
+    tmp_path: Path, pair_file, monkeypatch: pytest.MonkeyPatch, method: Any, passes: int, random: bool
+) -> None:
+    """However often its scores are gone through: percentiles of more than ``HELD_ROWS`` rows take several rounds."""
+    monkeypatch.setattr(run, "SHARD_ROWS", 60)
+    for module in (scored_module, corpora):
+        monkeypatch.setattr(module, "HELD_ROWS", 10)
+    rows = [pair(n, f"The {'man' if n % 3 else 'table'} {'x' * (n * 7 % 23)}") for n in range(300)]
+    corpus = score_corpus(pair_file(rows), tmp_path / "scored", Letters())
+    times: Counter[str] = Counter()
+
+    def counted(file: Path, *arguments: Any) -> Any:
+        times[file.name] += 1
+        return read_parquet(file, *arguments)
+
+    monkeypatch.setattr(scored_module, "read_parquet", counted)
+    made = fairer_corpus(method, corpus, tmp_path / "out", CorpusSettings(70, split=Split(31, 20), random=random))
+    assert made.card.counts.removed or made.card.counts.added
+    assert times == {file.name: passes for file in corpus.shards} and len(times) == 5
+
+
 def test_every_row_is_as_likely_in_dev_and_at_every_place(tmp_path: Path, many: Path) -> None:
     """Of 400 rows 40 are in dev: over 40 seeds each is there 4 times on average, and its mean place is the middle."""
     times, places = np.zeros(400), np.zeros(400)
@@ -377,16 +402,6 @@ def test_folders_with_the_card_of_something_else_are_kept(tmp_path: Path, five: 
         with pytest.raises(RunError, match="corpus"):
             subtract(five, folder, CorpusSettings(50, split=None), overwrite=True)
         assert (folder / "card.json").read_text(encoding="utf-8") == card
-
-
-def test_a_corpus_of_an_earlier_version_may_be_replaced(tmp_path: Path, five: Path) -> None:
-    card = subtract(five, tmp_path / "out", CorpusSettings(50, split=None)).card.to_dict()
-    del card["schema"], card["kind"]
-    (tmp_path / "out/card.json").write_text(json.dumps(card), encoding="utf-8")
-    with pytest.raises(RunError, match="overwrite"):
-        subtract(five, tmp_path / "out", CorpusSettings(75, split=None))
-    subtract(five, tmp_path / "out", CorpusSettings(75, split=None), overwrite=True)
-    assert len(read(tmp_path / "out/corpus.jsonl")) == 4
 
 
 def test_the_old_corpus_stays_until_the_new_one_is_there(

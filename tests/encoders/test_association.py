@@ -37,7 +37,6 @@ from evenli.encoders.seat.association import (
     association_test,
     benjamini_hochberg,
 )
-from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
 SIZES = {
     "C1": (350, 350, 215, 250),
@@ -606,18 +605,3 @@ def rendered(result: SeatResult) -> str:
     stream = io.StringIO()
     print_associations(result, Console(file=stream, width=80))
     return stream.getvalue()
-
-
-def test_ledger(shared_data: Path) -> None:
-    rows = [row for rows in (seat_averages, seat_sizes, seat_partitions) for row in rows(shared_data)]
-    assert [row.what for row in rows if row.status == "BROKEN"] == []
-    assert sum(row.what.endswith("over C6 to C8b") and row.status == "ok" for row in rows) == 10
-    assert [row.what.split()[0] for row in rows if row.status == "differs"] == ["w2v", "w2v-HD", "share"]
-    by_name = {row.what: row.ours for row in rows}
-    assert by_name["Original mean SEAT effect over C6 to C8b"] == pytest.approx(1.2542, abs=5e-5)
-    assert by_name["w2v mean SEAT effect over C6 to C8b"] == pytest.approx(1.2667, abs=5e-5)
-    assert by_name["w2v mean SEAT effect over all eight tests"] == pytest.approx(1.35075)
-    assert by_name["its relative change of the mean effect, percent"] == pytest.approx(-19.3, abs=0.05)
-    assert by_name["partitions counted for eight targets a side"] == 12_870
-    without = [row.status for row in seat_sizes(None)]
-    assert without == ["ok"] * 8 + ["skipped"]

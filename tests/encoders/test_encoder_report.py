@@ -15,11 +15,12 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from evenli.core.drawing import save_chart
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.encoders import commands as command
 from evenli.encoders import report as report_module
-from evenli.encoders.figures import encoder_chart, print_encoders, write_encoder_chart
+from evenli.encoders.figures import encoder_chart, print_encoders
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
 from evenli.encoders.seat import (
@@ -323,7 +324,7 @@ def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> 
     without, with_scores = (encoder_chart(one).to_json() for one in (report, scored(report)))
     assert "linear probe" in without and "SentEval" not in without
     assert "SentEval, mean of 1 task(s)" in with_scores and "linear probe" not in with_scores
-    svg, png = write_encoder_chart(report, tmp_path)
+    svg, png = save_chart(encoder_chart(report), "encoders", tmp_path)
     assert all(label in svg.read_text(encoding="utf-8") for label in ("leace", "sent-debias", "mean |d|"))
     assert png.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="draw"):
@@ -367,23 +368,6 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
         encoder_report(specs, ReportSettings(senteval=SentEvalSettings(("Nothing",))), data=data)
     with pytest.raises(InputError, match="absent"):
         encoder_report(specs, QUICK, data=data / "absent")
-
-
-def test_a_report_of_the_first_version_goes_on(report: EncoderReport, place: Path, tmp_path: Path) -> None:
-    """It had a format and no schema, and fewer keys in its figures."""
-    old = report.to_dict()
-    (tmp_path / "report.json").write_text(json.dumps(old), encoding="utf-8")
-    (tmp_path / "encoders").mkdir()
-    for file in (place / "out" / "encoders").glob("*.json"):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        for value in content["values"].values():
-            for test in value.get("tests", ()):
-                del test["kind"], test["missing_vectors"]
-        (tmp_path / "encoders" / file.name).write_text(json.dumps(content), encoding="utf-8")
-    steps: list[Any] = []
-    specs = [one.spec for one in report.encoders]
-    again = encoder_report(specs, QUICK, out=tmp_path, on_step=lambda *step: steps.append(step))
-    assert steps == [] and again.encoders[1].seat.mean == report.encoders[1].seat.mean
 
 
 def test_names_on_the_chart_do_not_overlap() -> None:

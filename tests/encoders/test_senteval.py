@@ -1,4 +1,4 @@
-"""SentEval: the readers, the lockstep trainer against a plain one, the tasks, the cache, the command."""
+"""SentEval: the readers, the trainer against plain torch, the tasks, the cache, the command."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from evenli.encoders.senteval.fitting import (  # noqa: E402
     DECAYS,
     SklearnFitter,
     TorchFitter,
-    _Accuracy,
-    _Grades,
     cosines,
     graded,
     nested,
@@ -40,7 +38,7 @@ from evenli.encoders.senteval.fitting import (  # noqa: E402
     stratified_folds,
     torch_generator,
 )
-from evenli.encoders.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
+from evenli.encoders.senteval.lockstep import Objective, Recipe, train_together  # noqa: E402
 
 SIZES = {
     "MR": 10662,
@@ -351,145 +349,106 @@ def test_grades_share_a_score_between_neighbours() -> None:
     assert cosines(u, v) == pytest.approx([math.sqrt(0.5), -1, 0])
 
 
-# The lockstep trainer
+# The trainer
 
 
-def problem_of(rows: int = 300, inputs: int = 11, classes: int = 3, folds: int = 2, seed: int = 0):
-    draw = np.random.default_rng(seed)
+def problem_of(rows: int = 300, inputs: int = 11, classes: int = 3, folds: int = 2):
+    draw = np.random.default_rng(0)
     x = draw.standard_normal((rows, inputs)).astype(np.float32)
     labels = np.argmax(x @ draw.standard_normal((inputs, classes)) + draw.standard_normal((rows, classes)), axis=1)
     train = np.stack([draw.permutation(rows) < 0.8 * rows for _ in range(folds)])
     return torch.from_numpy(x), labels.astype(np.int64), train
 
 
-@pytest.mark.parametrize("decay", [0.0, 1e-2])
-def test_one_model_learns_as_torch_would_teach_it(decay: float) -> None:
-    x, labels, _ = problem_of()
-    train = np.ones((1, len(labels)), dtype=bool)
-    table = Table.of(x)
-    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
-    every = np.arange(len(labels))
-    problem = Problem(table, targets, train, every, np.zeros(1, dtype=np.int64), np.array([decay]))
-    objective = _Accuracy(torch.from_numpy(labels), train, every, np.zeros(1, dtype=np.int64))
-    made = train_together(problem, objective, Recipe(most=3), torch_generator(5, "T"))
+def trained(train: np.ndarray, decays: list[float], recipe: Recipe, score=None):
+    """Models of ``problem_of``: their outputs on all rows, their scores, and the rows of every step."""
+    x, labels, _ = problem_of(train.shape[1])
+    target, steps = torch.from_numpy(labels), []
 
-    generator = torch_generator(5, "T")
-    start = torch.rand(3, 12, generator=generator).mul_(2).sub_(1).div_(11**0.5)
-    model = torch.nn.Linear(11, 3)
-    model.weight.data, model.bias.data = start[:, :11].clone(), start[:, 11].clone()
+    def loss(outputs, rows):
+        steps.append(len(rows))
+        each = target[rows][:, None].expand(-1, outputs.shape[2])
+        return torch.nn.functional.cross_entropy(outputs, each, reduction="none")
+
+    def right(outputs, models):
+        return (outputs.argmax(dim=1) == target[:, None]).double().mean(dim=0).numpy()
+
+    every = np.arange(len(labels))
+    objective = Objective(3, loss, every, score or right)
+    outputs, scores = train_together(x, objective, train, np.array(decays), recipe, torch_generator(5, "T"))
+    return outputs(every), scores, steps
+
+
+@pytest.mark.parametrize(("decay", "hidden"), [(0.0, 0), (1e-2, 0), (1e-2, 7)])
+def test_one_model_learns_as_torch_would_teach_it(decay: float, hidden: int) -> None:
+    x, labels, _ = problem_of()
+    outputs, scores, steps = trained(np.ones((1, 300), dtype=bool), [decay], Recipe(most=3, hidden=hidden))
+    assert steps == 4 * [64, 64, 64, 64, 44]
+
+    generator, target = torch_generator(5, "T"), torch.from_numpy(labels)
+    layers = [torch.nn.Linear(11, hidden), torch.nn.Linear(hidden, 3)] if hidden else [torch.nn.Linear(11, 3)]
+    for layer in layers:
+        start = torch.rand(layer.out_features, layer.in_features + 1, generator=generator).mul_(2).sub_(1)
+        start /= layer.in_features**0.5
+        layer.weight.data, layer.bias.data = start[:, :-1].clone(), start[:, -1].clone()
+    model = torch.nn.Sequential(*layers[:1], *([torch.nn.Sigmoid(), layers[1]] if hidden else []))
     adam = torch.optim.Adam(model.parameters(), weight_decay=decay)
     for _ in range(4):
         for batch in torch.randperm(300, generator=generator).split(64):
             adam.zero_grad()
-            torch.nn.functional.cross_entropy(model(x[batch]), torch.from_numpy(labels)[batch]).backward()
+            torch.nn.functional.cross_entropy(model(x[batch]), target[batch]).backward()
             adam.step()
-    assert made.network.layers[0][:, 0, :11].numpy() == pytest.approx(model.weight.detach().numpy(), abs=2e-6)
-    assert made.network.layers[0][:, 0, 11].numpy() == pytest.approx(model.bias.detach().numpy(), abs=2e-6)
-    assert not made.network.layers[0][:, 0, 12:].any()
-    right = (model(x).argmax(dim=1).numpy() == labels).mean()
-    assert made.scores[0] == pytest.approx(right)
+    expected = model(x).detach()
+    assert outputs[:, :, 0].numpy() == pytest.approx(expected.numpy(), abs=2e-5)
+    assert scores[0] == pytest.approx((expected.argmax(dim=1) == target).double().mean())
 
 
 @pytest.mark.parametrize("hidden", [0, 7])
-def test_models_of_a_lockstep_do_not_touch_each_other(hidden: int) -> None:
-    x, labels, train = problem_of()
-    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
-    watched = np.arange(len(labels))
-    recipe = Recipe(most=3, hidden=hidden)
+def test_models_that_train_together_do_not_touch_each_other(hidden: int) -> None:
+    train, recipe = problem_of()[2], Recipe(passes=1, most=3, tenacity=0, hidden=hidden)
 
-    def weights(folds: list[int], decays: list[float]):
-        problem = Problem(Table.of(x), targets, train, watched, np.array(folds), np.array(decays))
-        objective = _Accuracy(torch.from_numpy(labels), ~train, watched, np.array(folds))
-        return train_together(problem, objective, recipe, torch_generator(5, "T"))
+    def outputs(decay: float, other: float) -> tuple[np.ndarray, np.ndarray]:
+        """With the decay and the later scores of the first model."""
+        looks = iter([0.5, other, other, other])
+        found = trained(train, [decay, 1e-2], recipe, lambda _, models: np.array([next(looks), 0])[models] + models)[0]
+        return found[..., 0].numpy(), found[..., 1].numpy()
 
-    both = weights([0, 0, 1, 1], [0.0, 1e-2, 0.0, 1e-2])
-    alone = weights([1], [1e-2])
-    for layer, single in zip(both.network.layers, alone.network.layers, strict=True):
-        assert layer[:, 3].numpy() == pytest.approx(single[:, 0].numpy(), abs=1e-5)
-        assert not np.allclose(layer[:, 1].numpy(), layer[:, 3].numpy(), atol=1e-4)
-        assert not np.allclose(layer[:, 2].numpy(), layer[:, 3].numpy(), atol=1e-4)
-    assert both.scores[3] == alone.scores[0]
-
-
-@pytest.mark.parametrize("hidden", [0, 5])
-def test_gradients_are_those_of_autograd(hidden: int) -> None:
-    x, labels, _ = problem_of(rows=40)
-    table = Table.of(x)
-    network = Network.fresh(table, 3, 2, hidden, torch_generator(2, "G"))
-    for layer in network.layers:
-        layer[:, 1] *= -0.5
-    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
-    inner, outputs = network.forward(table.matrix)
-    objective = _Accuracy(torch.from_numpy(labels), np.ones((1, 40), bool), np.arange(40), np.zeros(2, np.int64))
-    found = network.gradients(table.matrix, inner, objective.slope(outputs, targets))
-    leaves = [layer.clone().requires_grad_() for layer in network.layers]
-    loss = 0
-    for model in range(2):
-        value = table.matrix @ leaves[0][:, model].T
-        if hidden:
-            value = torch.cat([value.sigmoid(), torch.ones(40, 1)], dim=1) @ leaves[1][:, model].T
-        loss = loss + torch.nn.functional.cross_entropy(value, torch.from_numpy(labels), reduction="sum")
-    loss.backward()
-    for mine, leaf in zip(found, leaves, strict=True):
-        assert mine.numpy() == pytest.approx(leaf.grad.numpy(), abs=1e-4)
-
-
-def test_slope_of_the_grades_is_that_of_autograd() -> None:
-    outputs = torch.randn(30, 5, 1, generator=torch_generator(1), requires_grad=True)
-    targets = torch.from_numpy(soft_grades(np.linspace(0, 5, 30)))
-    torch.nn.MSELoss()(outputs[:, :, 0].softmax(dim=1), targets).backward()
-    found = _Grades(np.linspace(0, 5, 30)).slope(outputs.detach(), targets) / 30
-    assert found.numpy() == pytest.approx(outputs.grad.numpy(), abs=1e-8)
-
-
-class Scripted:
-    """Scores as written, one row of them per look; the models asked for are remembered."""
-
-    def __init__(self, script: list[list[float]]) -> None:
-        self.script, self.asked = script, []
-
-    def slope(self, outputs, targets):
-        return outputs.softmax(dim=1).sub_(targets[:, :, None])
-
-    def score(self, outputs, models):
-        row = self.script[min(len(self.asked), len(self.script) - 1)]
-        self.asked.append(models.tolist())
-        return np.array([row[model] for model in models])
+    first, second = outputs(0.0, 0.6)
+    for decay, other in ((1.0, 0.6), (0.0, 0.1)):
+        changed, same = outputs(decay, other)
+        assert same == pytest.approx(second, abs=1e-5)
+        assert not np.allclose(changed, first if decay else second, atol=1e-4)
 
 
 def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
-    x, labels, _ = problem_of(rows=64)
-    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
-    train = np.ones((1, 64), dtype=bool)
+    """Scores as written, one row of them per look."""
 
     def run(script: list[list[float]], recipe: Recipe):
-        objective = Scripted(script)
-        folds = np.zeros(len(script[0]), dtype=np.int64)
-        problem = Problem(Table.of(x), targets, train, np.arange(4), folds, np.zeros(len(folds)))
-        return train_together(problem, objective, recipe, torch_generator(1)), objective
+        asked = []
+
+        def score(outputs, models):
+            asked.append(models.tolist())
+            return np.array(script[min(len(asked), len(script)) - 1])[models]
+
+        models = len(script[0])
+        outputs, scores, _ = trained(np.ones((models, 64), dtype=bool), [0.0] * models, recipe, score)
+        return outputs[:, :, 0].numpy(), scores.tolist(), asked
 
     # Model 0 misses at looks 2, 4, 5: the gain at look 3 does not forgive the first miss.
     script = [[0.5, 0.1], [0.4, 0.2], [0.6, 0.3], [0.6, 0.4], [0.6, 0.5], [0.6, 0.6], [0.6, 0.7], [0.6, 0.7]]
-    made, objective = run(script, Recipe(tenacity=2, passes=1, most=1000))
-    assert objective.asked[:5] == [[0, 1]] * 5 and objective.asked[5:] == [[1]] * (len(objective.asked) - 5)
-    assert len(objective.asked) == 10  # model 1: best at look 7, then three misses
-    assert made.scores.tolist() == [0.6, 0.7]
-    third, _ = run([*script[:3], [0.0, 0.0]], Recipe(tenacity=0, passes=1, most=1))
-    assert third.scores.tolist() == [0.5, 0.2]
-    short, _ = run([[0.5, 0.1], [0.4, 0.2], [0.6, 0.3], [0, 0]], Recipe(tenacity=1, passes=1, most=1000))
-    torch.testing.assert_close(made.network.layers[0][:, 0], short.network.layers[0][:, 0])
-    _, long = run([[row / 1000] for row in range(100)], Recipe(passes=4, most=200))
-    assert len(long.asked) == 51
+    outputs, scores, asked = run(script, Recipe(tenacity=2, passes=1, most=1000))
+    assert asked == [[0, 1]] * 5 + [[1]] * 5  # model 1: best at look 7, then three misses
+    assert scores == [0.6, 0.7]
+    third, *_ = run(script[:3], Recipe(passes=1, most=2))
+    assert outputs == pytest.approx(third, abs=1e-6)
+    assert run([[0.5, 0.1], [0.4, 0.2]], Recipe(tenacity=0, passes=1, most=1))[1] == [0.5, 0.2]
+    assert len(run([[row / 1000] for row in range(100)], Recipe(passes=4, most=200))[2]) == 51
 
 
 def test_shared_batches_hold_as_many_rows_of_a_fold_as_published() -> None:
-    from evenli.encoders.senteval.lockstep import _Steps
-
-    x, labels, train = problem_of(rows=2000)
-    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
-    problem = Problem(Table.of(x), targets, train, np.arange(4), np.array([0, 1]), np.zeros(2))
-    steps = _Steps(problem, Scripted([[0, 0]]), Recipe(), torch_generator(1))
-    assert steps._batch * train.sum() / (2 * len(steps._pool)) == pytest.approx(64, abs=0.5)
+    train = problem_of(2000)[2]
+    steps = trained(train, [0.0, 0.0], Recipe(most=3))[2]
+    assert steps[0] * train.sum() / (2 * train.any(axis=0).sum()) == pytest.approx(64, abs=0.5)
 
 
 def shifted(rows: int):
@@ -505,8 +464,7 @@ def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
 
     def accuracy(features, seed: int = 1):
         fitter = TorchFitter(torch.from_numpy(features), labels, Recipe(), seed, "MR")
-        with torch.inference_mode():
-            return nested(fitter, labels, 3, seed, "MR")
+        return nested(fitter, labels, 3, seed, "MR")
 
     found = accuracy(signal)
     assert found.accuracy > 94 and found.answers.shape == (300,)
@@ -522,8 +480,7 @@ def test_both_classifiers_agree(flat: Path) -> None:
     ours = TorchFitter(torch.from_numpy(x), labels, Recipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
     assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
-    with torch.inference_mode():
-        first = nested(ours, labels, 4, 1, "MR")
+    first = nested(ours, labels, 4, 1, "MR")
     second = nested(theirs, labels, 4, 1, "MR")
     assert (first.answers == second.answers).mean() > 0.93
     assert abs(first.accuracy - second.accuracy) < 3
@@ -536,8 +493,7 @@ def test_graded_pairs_are_learned() -> None:
     x = draw.standard_normal((300, 6)).astype(np.float32)
     scores = np.clip(3 + x[:, 0] + 0.2 * draw.standard_normal(300), 1, 5)
     splits = {"train": np.arange(150), "dev": np.arange(150, 200), "test": np.arange(200, 300)}
-    with torch.inference_mode():
-        found, dev = graded(torch.from_numpy(x), scores, splits, 1, "SICKR")
+    found, dev = graded(torch.from_numpy(x), scores, splits, 1, "SICKR")
     assert dev > 0.9 and pearson(found, scores[200:]) > 0.9
     assert found.min() >= 1 and found.max() <= 5
 
@@ -682,9 +638,7 @@ def test_hidden_units_solve_what_a_line_cannot() -> None:
         fitter = TorchFitter(torch.from_numpy(20 * x), labels, Recipe(hidden=hidden, rate=1e-2), 1, "MR")
         rows = np.arange(600)
         train = (rows < 400)[None]
-        with torch.inference_mode():
-            fits = fitter.fit(train, ~train, np.zeros(1, dtype=np.int64), np.array(DECAYS[:1]), "search")
-        return float(fits.scores[0])
+        return float(fitter.fit(train, ~train, np.array(DECAYS[:1]), "search").scores[0])
 
     assert accuracy(0) < 0.65 and accuracy(20) > 0.85
 

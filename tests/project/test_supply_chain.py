@@ -186,7 +186,7 @@ def test_without_that_package_one_line_says_how_to_get_it(lang: str, monkeypatch
     from evenli.core import registry
     from evenli.core.errors import ModelError
 
-    monkeypatch.setattr(registry, "EMBEDDED", registry.Registry("none", "evenli.no-such-group", {}))
+    monkeypatch.setattr(registry, "EMBEDDED", registry.Registry("none", "no-such-group"))
     assert [model.lang for model in embedded_models()] == ["en"]
     with pytest.raises(ModelError, match="pip install evenli-models-nc") as caught:
         load_model(lang=lang)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -34,6 +31,8 @@ from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.tracing import parts_of_means
 from evenli.stats.variance import design_effect, jackknife_scores, spread, unseen
+from studies.intervals import coverage
+from studies.intervals.power import power
 
 Row = tuple[str, str, str, str, str]
 
@@ -56,18 +55,6 @@ def crossed(occupations: int, templates: int, entailed: np.ndarray) -> Sample:
 
 def estimate(sample: Sample, name: str = "coal_pro", stereotype: str | None = None) -> Estimate:
     return estimate_measures(sample, [get_measure(name)], [stereotype])[name, stereotype]
-
-
-def coverage_tool():
-    folder = Path(__file__).parents[2] / "tools"
-    # Last, because a package of the same name may be installed.
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    specification = importlib.util.spec_from_file_location("coverage_tool", folder / "coverage.py")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["coverage_tool"] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_one_template_is_the_textbook_share_of_occupations() -> None:
@@ -373,9 +360,6 @@ def test_minimum_detectable_difference() -> None:
 
 
 def test_a_comparison_finds_what_an_audit_says() -> None:
-    coverage_tool()
-    from power import power
-
     none, enough = (power(more, 0.5, 60) for more in (0.0, 0.42))
     assert none.rejected < 0.15 and abs(none.difference) < 0.01
     assert enough.difference == pytest.approx(enough.detectable, rel=0.15)
@@ -424,9 +408,8 @@ SLACK = 0.035
     ],
 )
 def test_intervals_cover_neither_too_often_nor_too_rarely(name: str, measured: tuple[str, ...]) -> None:
-    tool = coverage_tool()
-    scenario = next(one for one in tool.scenarios() if one.name == name)
-    for row in tool.simulate(replace(scenario, names=measured), SIMULATIONS, 11):
+    scenario = next(one for one in coverage.scenarios() if one.name == name)
+    for row in coverage.simulate(replace(scenario, names=measured), SIMULATIONS, 11):
         assert 0.95 - SLACK <= row["coverage"] <= 0.95 + SLACK, row
         assert row["zero_width"] == 0
         if row["rejected"] is not None:
@@ -434,27 +417,24 @@ def test_intervals_cover_neither_too_often_nor_too_rarely(name: str, measured: t
 
 
 def test_a_doubtful_coverage_is_simulated_again() -> None:
-    tool = coverage_tool()
-    scenario = replace(next(tool.scenarios()), names=("coal", "nn"))
-    first = {row["measure"]: row for row in tool.simulate(scenario, 4, 1)}
-    again = {row["measure"]: row for row in tool.judged(scenario, 4, 6, 1, lambda: None)}
+    scenario = replace(next(coverage.scenarios()), names=("coal", "nn"))
+    first = {row["measure"]: row for row in coverage.simulate(scenario, 4, 1)}
+    again = {row["measure"]: row for row in coverage.judged(scenario, 4, 6, 1, lambda: None)}
     for name, row in first.items():
-        expected = 6 if tool.doubtful(row, 4) else 4
+        expected = 6 if coverage.doubtful(row, 4) else 4
         assert again[name]["simulations"] == expected
-    limits = [tool.doubtful({"coverage": share}, 1000) for share in (0.92, 0.932, 0.935, 0.965, 0.968, 0.98)]
+    limits = [coverage.doubtful({"coverage": share}, 1000) for share in (0.92, 0.932, 0.935, 0.965, 0.968, 0.98)]
     assert limits == [True, True, False, False, True, True]
 
 
 def test_single_occupations_are_covered() -> None:
-    tool = coverage_tool()
-    scenario = next(one for one in tool.scenarios() if one.name == "single occupations, both effects")
-    (row,) = tool.simulate(scenario, 20, 3)
+    scenario = next(one for one in coverage.scenarios() if one.name == "single occupations, both effects")
+    (row,) = coverage.simulate(scenario, 20, 3)
     assert 0.93 <= row["coverage"] <= 0.97 and row["zero_width"] == 0
 
 
 def test_control_rows_taken_as_independent_do_not_cover() -> None:
-    tool = coverage_tool()
-    world = tool.World(tool.Scenario("control", "occupation"))
+    world = coverage.World(coverage.Scenario("control", "occupation"))
     generator = np.random.default_rng(0)
     shares = [float(get_measure("coal_pro")(world.draw(generator)[0])) for _ in range(100)]
     truth = np.mean(shares)

@@ -7,31 +7,27 @@ import importlib
 import json
 import math
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import evenli
-from conftest import ROOT
 from evenli.audit.pairs import PAIR_COLUMNS, subsample
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load_coal
-from evenli.cli import app
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS
-from evenli.evaluate.leaderboard import Board, BoardRow, rank_groups, read_board, submit_run, write_board
-from evenli.report.leaderboard import leaderboard_page
 from evenli.stats.measure import get_measure
-
-sys.path.insert(0, str(ROOT / "tools"))
-from boards.answers import Answers, expand, quantise, read_answers, sample_of, score_answers, write_answers
-from boards.rows import board_rows, published_rows, score_all
-from boards.seeds import contrast, pool_seeds, seed_variance
+from studies.leaderboard.__main__ import main
+from studies.leaderboard.answers import Answers, expand, quantise, read_answers, sample_of, score_answers, write_answers
+from studies.leaderboard.board import Board, BoardRow, rank_groups, read_board, submit_run, write_board
+from studies.leaderboard.page import leaderboard_page, publish_board
+from studies.leaderboard.rows import board_rows, published_rows, score_all
+from studies.leaderboard.seeds import contrast, pool_seeds, seed_variance
+from studies.leaderboard.stress import CUES, Stress
 
 RELEASE = "nli_coal/en_v1.1.tar.xz"
 
@@ -45,7 +41,7 @@ def row(name: str, value: float, se: float = 0.01, **changes: object) -> BoardRo
     return BoardRow(name=name, **{**settings, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["boards.answers", "boards.seeds"])
+@pytest.mark.parametrize("name", ["studies.leaderboard.answers", "studies.leaderboard.seeds"])
 def test_examples(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted and not result.failed
@@ -213,17 +209,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_on_built_in_pairs_has_a_row_without_rank(run: Path, tmp_path: Path) -> None:
+def test_a_run_on_built_in_pairs_has_a_row_without_rank(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     board = tmp_path / "board.json"
-    result = CliRunner().invoke(app, ["leaderboard", "submit", str(run), "--board", str(board), "--name", "mine"])
-    assert result.exit_code == 0, result.output
-    assert "without rank" in result.output
+    main(["submit", str(run), "--board", str(board), "--name", "mine"])
+    assert "without rank" in capsys.readouterr().out
     (one,) = read_board(board).rows
     stored = json.loads((run / "results.json").read_text())["coal"]["measures"]["coal"]
     assert one.value("coal.coal") == pytest.approx(stored["value"])
     assert rank_groups([one]) == [None]
     with pytest.raises(RunError, match="already"):
         submit_run(run, board, name="again")
+    with pytest.raises(SystemExit) as ended:
+        main(["submit", str(run), "--board", str(board), "--name", "again"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "already" in said
 
 
 def test_changed_numbers_and_other_pairs_are_refused(run: Path, tmp_path: Path) -> None:
@@ -254,8 +256,7 @@ def test_a_run_on_the_official_pairs_is_ranked(shared_data: Path, tmp_path: Path
 def test_the_page_escapes_names_and_marks_published_rows(tmp_path: Path) -> None:
     rows = [row("<script>alert(1)</script>", 0.1, problem="<b>weak</b>"), row("ours", 0.2), *published_rows()]
     write_board(Board(rows=rows), tmp_path / "board.json")
-    result = CliRunner().invoke(app, ["leaderboard", "page", str(tmp_path / "board.json")])
-    assert result.exit_code == 0, result.output
+    main(["page", str(tmp_path / "board.json")])
     text = (tmp_path / "index.html").read_text()
     assert "<script>alert" not in text
     assert "<b>weak" not in text
@@ -265,9 +266,21 @@ def test_the_page_escapes_names_and_marks_published_rows(tmp_path: Path) -> None
     assert leaderboard_page(Board(rows=rows)) == text
 
 
-def test_cues_that_mislead_are_found_in_real_wording() -> None:
-    from leaderboard_stress import CUES, Stress
+def test_the_command_gives_what_the_call_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = tmp_path / "board.json"
+    write_board(Board(rows=[BoardRow(name="one", lang="en", source="ours")]), board)
+    written = publish_board(board)
+    page = written.page.read_bytes()
+    main(["page", str(board), "--json"])
+    assert json.loads(capsys.readouterr().out) == {
+        "page": str(written.page),
+        "rows": 1,
+        "files": list(map(str, written.files)),
+    }
+    assert written.page.read_bytes() == page
 
+
+def test_cues_that_mislead_are_found_in_real_wording() -> None:
     asked = [
         ("Nobody waits here.", "Someone isn't here.", "entailment"),  # the premise denies, too: no cue
         ("A man waits for two women.", "The man does not sleep.", "entailment"),

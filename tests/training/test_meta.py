@@ -369,7 +369,6 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
         (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "--width"),
         (["meta", "-o", str(tmp_path), "--stage", "train"], "MODEL"),
         (["meta", "-o", str(sweep.path), "--stage", "fly"], "prepare, train or score"),
-        (["meta", "-o", str(tmp_path / "x"), "b", "--seeds", "0", "1", "2"], "--seed 0 --seed 1"),
     ):
         done = run_cli(*bad)
         assert done.returncode == 2, (bad, done.stderr)

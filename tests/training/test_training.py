@@ -580,18 +580,10 @@ def test_killed_then_disk_full_then_finished_gives_the_same_weights(base: Path, 
 
 
 def test_a_run_killed_inside_its_first_checkpoint_begins_anew(base: Path, snli, tmp_path: Path) -> None:
-    for name in (".checkpoint.partial.safetensors", "checkpoint.safetensors.partial", "metrics.jsonl"):
+    for name in (".checkpoint.partial.safetensors", "metrics.jsonl"):
         (tmp_path / name).write_text("", encoding="utf-8")
     train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), settings=QUIET)
     assert not list(tmp_path.glob("*partial*"))
-
-
-@pytest.mark.parametrize("option", ["--seed", "--seeds"])
-def test_several_numbers_after_one_seed_option_are_explained(option: str, run_cli) -> None:
-    out = run_cli("train", "nli", "b", "--data", "d", option, "0", "1", "-o", "o")
-    assert out.returncode == 2
-    assert len(out.stderr.splitlines()) == 1
-    assert "--seed 0 --seed 1" in out.stderr
 
 
 def test_a_loss_that_is_no_number_stops_and_names_the_batch(base: Path, snli: tuple[Path, Path]) -> None:

@@ -143,7 +143,8 @@ def test_build_coal(run_cli, tmp_path: Path) -> None:
 
 
 def test_folder_names_the_list() -> None:
-    assert default_folder("m", {}, Request(occupations="x/mine.csv"), ["coal"]).name == "m-en-built-in-mine.csv"
+    settings = AuditSettings(occupations="x/mine.csv")
+    assert default_folder("m", "en", {}, ["coal"], settings).name == "m-en-built-in-mine.csv"
 
 
 # --- files of one's own ------------------------------------------------------------------------------------------

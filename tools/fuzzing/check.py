@@ -23,13 +23,13 @@ from fuzzing import more_seeds, mutate  # noqa: F401  (registers its seeds)
 from fuzzing.seeds import copy_seeds
 from fuzzing.target import Target
 
-_GATES = {"gate", "reproduce"}
+_GATES = {"gate"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
 _VARIES = {"timings", "manifest_sha256"}
 """How long things took, and the hash over that and over where files are."""
-_REMARKS = ("^evenli: (not run|continuing an interrupted run)", "predictions are reused$", "have no effect: ")
-_REMARK = re.compile("|".join((*_REMARKS, "are scored again: ", "is deprecated and will be removed ")))
+_REMARKS = ("^evenli: (not run|continuing an interrupted run)", "predictions are reused$", "are scored again: ")
+_REMARK = re.compile("|".join(_REMARKS))
 """What a command says before it knows that something is wrong."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

@@ -31,17 +31,6 @@ def probe(root: Path) -> None:
 
 
 @seed
-def board(root: Path) -> None:
-    """An audit of all built-in pairs, and a leaderboard with a row of it and the published ones."""
-    from boards.rows import published_rows
-    from evenli.evaluate.leaderboard import Board, write_board
-
-    command("audit", "fake:oracle:0.3", "-o", "whole")
-    write_board(Board(rows=published_rows()), "board.json")
-    command("leaderboard", "submit", "whole", "--board", "board.json", "--name", "whole")
-
-
-@seed
 def captions(root: Path) -> None:
     """Captions that become templates, and sentences that an eraser is fitted on."""
     adverbs = ("", " quietly", " alone")

@@ -70,12 +70,6 @@ def _decisions() -> Iterator[Target]:
 
 
 def _pages() -> Iterator[Target]:
-    yield Target(
-        "leaderboard-page", ("leaderboard", "page", "board.json", "-o", "page.html"), ("board",), ("board.json",)
-    )
-    for part in _PARTS:
-        submit = ("leaderboard", "submit", "whole", "--board", "new.json")
-        yield Target(f"leaderboard-{part}", submit, ("board",), (f"whole/{part}",), evidence=True, weight=0.5)
     for part in _PARTS:
         files = (f"run/{part}", f"other/{part}")
         view = ("view", ".", "--export", "pages", "--json")

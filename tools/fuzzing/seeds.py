@@ -305,6 +305,7 @@ def mitigated(root: Path) -> None:
     """Hard-debiased vectors, and an encoder with an eraser behind it."""
     import numpy as np
 
+    from evenli.core.store import with_hash
     from evenli.encoders.gendered import gendered_set
     from evenli.words.lists import split_words
 
@@ -327,9 +328,8 @@ def mitigated(root: Path) -> None:
     # The base is named by its final place, which the folder has once it is complete.
     command("mitigate", "leace", f"vectors:{Path('many.txt').absolute()}", "-o", "leace")
     about = Path("leace/mitigated.json")
-    about.write_text(
-        about.read_text(encoding="utf-8").replace(str(Path("many.txt").absolute()), str(target)), encoding="utf-8"
-    )
+    text = about.read_text(encoding="utf-8").replace(str(Path("many.txt").absolute()), str(target))
+    about.write_text(json.dumps(with_hash(json.loads(text))), encoding="utf-8")
 
 
 @seed

@@ -358,15 +358,12 @@ VALID: dict[str, tuple[Words, Words]] = {
     "compare": (("run", "other"), ("runs",)),
     "robustness": (("fake:even", "-o", "out"), ("wordings",)),
     "gate": (("run", "--fail-if", "coal.low > 0.9"), ("runs",)),
-    "leaderboard submit": (("whole", "--board", "new.json"), ("board",)),
-    "leaderboard page": (("board.json", "-o", "page.html"), ("board",)),
     "card": (("run",), ("runs",)),
     "table": (("run",), ("runs",)),
     "export": (("model", "-o", "out.onnx", "--check", "few.jsonl"), ("checkpoint", "pairs")),
     "models": ((), ()),
     "data": (("--check", "pairs.jsonl"), ("pairs", "axis")),
     "doctor": ((), ()),
-    "reproduce": ((), ()),
     "meta": (("-o", "sweep"), ("meta",)),
     "score": (("corpus.jsonl", "--vectors", "vectors.npz", "-o", "out"), ("corpus", "vectors")),
     "direction": (("--vectors", "vectors.npz"), ("vectors",)),
@@ -403,7 +400,6 @@ VALID: dict[str, tuple[Words, Words]] = {
 _TORCH = {"export", "train nli", "train encoder", "encoder-report"}
 _SLOW = {
     "view",
-    "reproduce",
     "robustness",
     "report",
     "meta",
@@ -419,7 +415,6 @@ _KEEP = {
     "junit",
     "chart",
     "charts",
-    "board",
     "cache",
     "engine",
     "address",
@@ -435,7 +430,7 @@ _KEEP = {
 
 @functools.cache
 def commands() -> dict[str, Any]:
-    """Every command of the command line by name, as the command line itself lists them; hidden ones are old names."""
+    """Every command of the command line by name, as the command line itself lists them."""
     import click
     from typer.main import get_command
 
@@ -448,7 +443,7 @@ def commands() -> dict[str, Any]:
             context = click.Context(command)
             for name in command.list_commands(context):
                 walk(command.get_command(context, name), (*path, name))
-        elif not command.hidden:
+        else:
             commands[" ".join(path)] = command
 
     walk(get_command(app), ())

@@ -84,7 +84,7 @@ def assess(
 
 
 def check_stored(predictions: Predictions, file: Path) -> None:
-    """Apply the rules of an audit to pairs that were asked before: an older evenli may have let them pass."""
+    """Apply the rules of an audit to stored pairs, which may come from elsewhere."""
     settings = predictions.header.get("settings")
     axis = settings.get("axis", "gender") if isinstance(settings, dict) else "gender"
     # A path or a plug-in in a stored file is data: it is neither read nor imported.

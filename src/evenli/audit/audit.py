@@ -17,7 +17,7 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.results import Audit as Audit
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.about import GENDER, record
-from evenli.audit.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
+from evenli.audit.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError
@@ -27,7 +27,6 @@ from evenli.core.record import Record
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.store import read_manifest
 from evenli.core.terminal import Progress
-from evenli.renamed import FormerDict, canonical_suite
 from evenli.words import Occupation, load_axis
 
 Model = str | NLIModel | Callable[..., Any] | None
@@ -119,7 +118,7 @@ def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, lo
     check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
     recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
-    # Only what was asked for: a run of older versions has none of these.
+    # Only what was asked for.
     recorded |= {} if settings.limit is None else {"limit": settings.limit}
     recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
     recorded |= {"full": True} if settings.full else {}
@@ -174,50 +173,21 @@ def resolve_model(
 
 
 def default_folder(
-    spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str], part: str = ""
+    spec: str | None, lang: str, files: Mapping[str, str], suites: Sequence[str], settings: AuditSettings
 ) -> Path:
-    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``.
-
-    ``part`` names what is asked of the data where that is not all of it.
-    """
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
+    axis, words = Path(settings.axis).stem, settings.occupations
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
-    kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
-    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
-    kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
-    axis = request.axis if isinstance(request.axis, str) else request.axis.id
-    kind += [Path(axis).stem if axis != "gender" else ""]
-    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
-    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
-
-
-def audit_to_folder(
-    spec: str | None = None,
-    lang: str = "en",
-    files: Sequence[str] = (),
-    *,
-    suites: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    settings: AuditSettings | None = None,
-) -> Audit:
-    """An audit of files that is kept in a run folder; ``evenli audit``.
-
-    ``files`` are paths, with several suites as ``SUITE=PATH``. The folder has by default a name that the same call
-    finds again. The rest is as for ``audit``.
-    """
-    settings = settings or AuditSettings()
-    chosen = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
-    data = data_by_suite(chosen, files)
+    kind = [settings.split if settings.split != "full" else "", "tokenised" if settings.tokenised else ""]
+    kind += [Path(words).name if words != PUBLISHED else "", "all" if settings.full else ""]
+    kind += [f"dominance{settings.dominance:g}" if settings.dominance is not None else ""]
+    kind += [axis if settings.axis != GENDER else ""]
     part = f"limit-{settings.limit}" if settings.limit else ""
     part += f"-seed-{settings.seed}" if part and settings.seed else ""
-    folder = out or default_folder(spec, data, _request(lang, settings), chosen, part)
-    return audit(spec, lang, data, suites=chosen, out=folder, settings=settings)
-
-
-def _request(lang: str, settings: AuditSettings) -> Request:
-    release, words = (settings.axis, settings.split, settings.tokenised), settings.occupations
-    return Request(lang, None, *release, occupations=words, full=settings.full, dominance=settings.dominance)
+    parts = [spec or f"evenli:{lang}", lang, asked, source, *kind, part]
+    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
 
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
@@ -229,7 +199,6 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
                 f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    data = {canonical_suite(name): given for name, given in data.items()}
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(
@@ -249,7 +218,8 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     whole = [name for name, kind in kinds.items() if "full" in kind.takes]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    request = _request(lang, settings)
+    release = (settings.axis, settings.split, settings.tokenised)
+    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
     lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
     sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
@@ -282,9 +252,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
             f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
             f"the model with all of them (--suite {wanted})"
         )
-    result, hashed = _read_results(folder, held)
-    # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.
-    return Audit(result if hashed else assess(predictions, result.scoring), predictions, folder)
+    return Audit(_read_results(folder, held), predictions, folder)
 
 
 def measure_run(
@@ -305,8 +273,8 @@ def measure_run(
         check_stored(predictions, folder.predictions_file)
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
-            if folder.verify(folder.results_file.name):
-                result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
+            folder.verify(folder.results_file.name)
+            result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
         _store(folder, result, on_warning)
     return Audit(result, predictions, folder.path)
 
@@ -323,7 +291,7 @@ def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], N
         on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
 
 
-class Verified(FormerDict, Record, frozen=True):
+class Verified(Record, frozen=True):
     """A run that agrees with its evidence: files whose hashes were right, and how many numbers were scored again."""
 
     run: str
@@ -335,8 +303,9 @@ def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
     run = load_run(path)
     check_stored(run.predictions, run.path / "predictions.parquet")
-    files = RunFolder(run.path).verify("predictions.parquet", "results.json")
-    stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
+    files = ["predictions.parquet", "results.json"]
+    RunFolder(run.path).verify(*files)
+    stored = _read_results(run.path, list(run.result.suites)).to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
     # Measures of the user's own are left out: their functions are not at hand here.
@@ -351,7 +320,7 @@ def verify_run(path: str | Path) -> Verified:
                         f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
                         f"{measure[key]}; score it again with 'evenli measure {run.path}'"
                     )
-    return Verified(str(run.path), list(files), numbers)
+    return Verified(str(run.path), files, numbers)
 
 
 def _predictions(folder: Path) -> Predictions:
@@ -374,18 +343,18 @@ def _check_run(folder: Path) -> None:
         raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
 
 
-def _read_results(folder: Path, suites: Sequence[str]) -> tuple[AuditResult, bool]:
-    """What results.json says, and whether run.json has its hash."""
+def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
+    """What results.json says, if it is the file that run.json describes."""
     file = folder / "results.json"
     advice = f"recreate it with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
-    hashed = RunFolder(folder).verify(file.name)
+    RunFolder(folder).verify(file.name)
     try:
-        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA))
+        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
     except RunError as error:
         raise RunError(f"{file} cannot be read ({error}); {advice}") from error
     missing = [name for name in suites if name not in result.suites]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
-    return result, bool(hashed)
+    return result

@@ -257,18 +257,15 @@ _KIND = "prediction run"
 _CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
 _FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
 """What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
-_SHARD = re.compile(r"\d{6}(-[0-9a-f]{16})?\.parquet")
-"""Number and hash of a shard; those of schema 1 have no hash."""
+_SHARD = re.compile(r"\d{6}-[0-9a-f]{16}\.parquet")
+"""Number and hash of a shard."""
 
 
 class RunFolder(RunDir):
     """A directory that holds one prediction run."""
 
     def __init__(self, path: str | Path) -> None:
-        # Temporary files were once called .NAME.tmp; a run that was killed then may have left some.
-        old = [f".{name}.tmp" for name in (*_FILES, "run.json")]
-        owned = (*_FILES, *old, "shards")
-        super().__init__(path, kind=_KIND, manifest="run.json", owned=owned, schema=SCHEMA, hashed=SCHEMA)
+        super().__init__(path, kind=_KIND, manifest="run.json", owned=(*_FILES, "shards"), schema=SCHEMA)
         self.predictions_file = self.path / "predictions.parquet"
         self.results_file = self.path / "results.json"
         self._shards = self.path / "shards"
@@ -295,18 +292,14 @@ class RunFolder(RunDir):
         header = read_header(self.manifest_file)
         self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
 
-    def verify(self, *names: str) -> list[str]:
-        """Refuse files that are not those that run.json describes; returns the names checked, in schema 1 none."""
-        header = read_header(self.manifest_file)
-        stored = header.get("files", {})
-        # A file without a hash is refused where every file has one: cutting the hash out is an edit as well.
-        checked = [name for name in names if name in stored or header["schema"] >= SCHEMA]
-        for name in checked:
+    def verify(self, *names: str) -> None:
+        """Refuse files that are not those that run.json describes; a file without a hash there is refused as well."""
+        stored = read_header(self.manifest_file).get("files", {})
+        for name in names:
             file = self.path / name
             if not file.is_file() or hash_files([file]) != stored.get(name):
                 again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else ANEW
                 raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
-        return checked
 
     def write_shard(
         self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], columns: Sequence[str] = LABELS
@@ -335,7 +328,7 @@ class RunFolder(RunDir):
             try:
                 check_regular(file)
                 content = file.read_bytes()
-                if len(file.stem) > 6 and not file.stem.endswith(sha256(content).hexdigest()[:16]):
+                if not file.stem.endswith(sha256(content).hexdigest()[:16]):
                     raise OSError("the hash differs")
                 frame = read_parquet(file, content=content)
                 scores[frame["row"].to_numpy()] = frame.select(columns).to_numpy()
@@ -353,8 +346,8 @@ class RunFolder(RunDir):
 
 
 def read_header(file: Path) -> dict[str, Any]:
-    """Read run.json; refuse a damaged one or one of a newer evenli."""
-    header = read_manifest(file, kind=_KIND, schema=SCHEMA, hashed=SCHEMA)
+    """Read run.json; refuse a damaged one or one of another version."""
+    header = read_manifest(file, kind=_KIND, schema=SCHEMA)
     if header.get("status") == "running":
         return header
     model, data = header.get("model"), header.get("data")
@@ -371,7 +364,7 @@ def read_header(file: Path) -> dict[str, Any]:
 
 def _is_shard(file: Path) -> bool:
     """Whether we wrote it; the name alone could be a part of anyone's data set."""
-    if is_temporary(file) or re.fullmatch(r"\.\d{6}\.tmp", file.name):
+    if is_temporary(file):
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)

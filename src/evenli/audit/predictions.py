@@ -15,7 +15,6 @@ from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError
 from evenli.core.labels import LABELS
 from evenli.core.store import ANEW
-from evenli.renamed import OLD_SUITES
 from evenli.stats.sample import Sample, Table
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
@@ -92,13 +91,10 @@ class Predictions(Table):
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
         if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {ANEW}")
-        frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
         # Read as numbers whatever they are stored as: these columns are not part of the layout that was checked.
         further = _further(frame, header)
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
         own = [name for name in frame.columns if name not in {*COLUMNS, *further}]
-        if "data" in header:
-            header["data"] = [_renamed(card) for card in header["data"]]
         return cls(frame.select(*COLUMNS, *numbers, *own), header)
 
 
@@ -108,12 +104,6 @@ def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:
     named = asked.get("columns") if isinstance(asked, dict) else None
     given = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
     return [name for name in frame.columns if name in given and name not in COLUMNS]
-
-
-def _renamed(card: dict[str, Any]) -> dict[str, Any]:
-    """The card of a pair set with the name of its suite today."""
-    new = OLD_SUITES.get(str(card.get("suite")))
-    return {**card, "suite": new} if new else card
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:

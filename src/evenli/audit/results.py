@@ -17,7 +17,6 @@ from evenli.core.errors import RunError
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.record import Number, Numbers, Record
 from evenli.core.registry import SUITES
-from evenli.renamed import upgraded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +56,7 @@ class Verdict(Record, frozen=True):
     Attributes:
         code: The outcome in a word.
         sentence: The outcome for people.
-        causes: Every cause that its interval supports, the largest first; older runs have none.
+        causes: Every cause that its interval supports, the largest first.
     """
 
     code: VerdictCode
@@ -95,8 +94,8 @@ class Competence(Record, frozen=True):
     controls: Numbers
     top_label: TopLabel
     problem: str
-    labels: dict[str, Estimate] = {}
-    kinds: dict[str, Estimate] = {}
+    labels: dict[str, Estimate]
+    kinds: dict[str, Estimate]
 
     @property
     def stated_kinds(self) -> Numbers:
@@ -298,7 +297,6 @@ class AuditResult(Record, frozen=True, kw_only=True):
         """Read results.json; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
-        content = upgraded(content)
         fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)

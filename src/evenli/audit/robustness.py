@@ -6,8 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from evenli.audit.audit import Audit, AuditSettings, Model, audit, default_folder, load_run
-from evenli.audit.suites.base import Request
+from evenli.audit.audit import Audit, AuditSettings, Model, audit, load_run
 from evenli.core.errors import InputError, RunError
 
 ROBUST = "robust"
@@ -29,15 +28,18 @@ def robustness(
         lang: Language of the audit.
         data: None, a CSV file of further wordings, a text file of templates, or an official release.
         out: Run folder; None keeps everything in memory.
-        settings: Everything else.
+        settings: Everything else. A finished run takes none of data, out and ``full``.
 
     Returns:
         An audit with the suite ``robust``: every wording, and in how many of them each cause keeps its sign.
     """
+    settings = settings or AuditSettings()
     run = load_run(target) if isinstance(target, str | Path) and is_run(target) else target
     if not isinstance(run, Audit):
         run = str(run) if isinstance(run, Path) else run
         return audit(run, lang, data, suites=(ROBUST,), out=out, settings=settings)
+    if settings.full or data is not None or out is not None:
+        raise InputError(f"{run.path} is a finished run; full, data and out (--full, --data, --out) need a model")
     if ROBUST not in run.result.suites:
         spec = shlex.quote(run.result.model.spec or run.result.model.name)
         raise RunError(
@@ -45,28 +47,6 @@ def robustness(
             f"{run.result.lang}'"
         )
     return run
-
-
-def robustness_to_folder(
-    target: str | None = None,
-    lang: str = "en",
-    data: str | None = None,
-    *,
-    out: str | Path | None = None,
-    settings: AuditSettings | None = None,
-) -> Audit:
-    """The wordings of a run folder, or those of a model that are kept in one; ``evenli robustness``.
-
-    The folder has by default a name that the same call finds again. The rest is as for ``robustness``.
-    """
-    settings = settings or AuditSettings()
-    if is_run(target):
-        if settings.full or data or out:
-            raise InputError(f"{target} is a finished run; full, data and out (--full, --data, --out) need a model")
-        return robustness(target, lang, settings=settings)
-    request = Request(lang, axis=settings.axis, full=settings.full)
-    folder = out or default_folder(target, {ROBUST: data} if data else {}, request, (ROBUST,))
-    return robustness(target, lang, data, out=folder, settings=settings)
 
 
 def is_run(target: object) -> bool:

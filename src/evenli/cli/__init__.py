@@ -12,20 +12,18 @@ from typing import ClassVar, NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import leaderboard, reproduce
 from evenli.cli._stream import drop_output, guard
 from evenli.cli.mitigate import MitigateGroup
 from evenli.core.errors import EvenliError
 from evenli.core.interrupt import leave
 from evenli.core.options import FullHelp
-from evenli.core.rooms import Command, commands
+from evenli.core.rooms import commands
 from evenli.core.terminal import warn
 
 GROUPS = {
     "mitigate": ("Mitigate", "Mitigate bias in corpora, word vectors and encoders.", MitigateGroup),
     "train": ("Train", "Train models.", FullHelp),
     "build": ("Data and installation", "Build pair sets.", FullHelp),
-    "leaderboard": ("Compare and decide", "Keep a leaderboard of models.", FullHelp),
     "axis": ("Data and installation", "Make and check a social axis of your own.", FullHelp),
 }
 """Commands with commands of their own: where they are listed, their help, and their class."""
@@ -44,6 +42,10 @@ class Root(FullHelp):
 
     sections: ClassVar[dict[str, list[str]]] = {title: [] for title in SECTIONS}
 
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """The names in the order of the sections."""
+        return [name for names in self.sections.values() for name in names]
+
 
 def assemble() -> typer.Typer:
     """The command line that the rooms make up."""
@@ -56,8 +58,7 @@ def assemble() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},  # those of commands follow
     )
-    listed = [*commands(), Command(reproduce.reproduce, "Compare and decide")]
-    listed += [Command(run, "leaderboard") for run in (leaderboard.submit, leaderboard.page)]
+    listed = commands()
     groups: dict[str, typer.Typer] = {}
     for name, (section, text, cls) in GROUPS.items():
         if any(command.section == name for command in listed):

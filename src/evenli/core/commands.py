@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from evenli.core.errors import InputError
 from evenli.core.registry import SUITES
-from evenli.core.terminal import warn
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -67,19 +64,6 @@ def output(text: str) -> Any:
     return option(text, "--out", "-o")
 
 
-class SeedCommand(TyperCommand):
-    """A command whose seed option may be repeated; ``--seed 0 1 2``, which older versions took, is explained."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse several numbers after one option in one line."""
-        for at, word in enumerate(args):
-            numbers = list(itertools.takewhile(str.isdigit, args[at + 1 :])) if word in {"--seed", "--seeds"} else []
-            if len(numbers) > 1:
-                spelled = " ".join(f"--seed {number}" for number in numbers)
-                raise InputError(f"{word} takes one number; repeat the option: {spelled}")
-        return super().parse_args(ctx, args)
-
-
 _DEVICES = ("cpu", "cuda", "mps")
 
 
@@ -87,11 +71,6 @@ def _known_device(device: str | None) -> str | None:
     if device is not None and device.partition(":")[0] not in _DEVICES:
         raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
     return device
-
-
-def _ignore_resampling(given: list[str] | None) -> None:
-    if given:
-        warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
 
 
 def _page_file(path: Path | None) -> Path | None:
@@ -156,13 +135,6 @@ Device = Annotated[
 Online = Annotated[
     bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
 ]
-Resampling = Annotated[
-    list[str] | None,
-    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_ignore_resampling),
-]
-OldResampling = Annotated[
-    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_ignore_resampling)
-]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
 ]
@@ -191,10 +163,3 @@ def prices(text: str | None) -> tuple[float, float] | None:
 def split_names(text: str | None) -> tuple[str, ...] | None:
     """Names with commas between them; None where the option was not given."""
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def renamed(value: Any, old: str, new: str) -> Any:
-    """A value under an old spelling, with a remark if it was used."""
-    if value is not None:
-        warn(f"{old} is deprecated and will be removed in the next release; write {new}")
-    return value

@@ -39,8 +39,7 @@ class RunDir:
         kind: What it holds, as messages say it: "audit", "scored corpus". Stored in the manifest.
         manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
         owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
-        schema: Newest version of the manifest that this evenli reads.
-        hashed: First version whose manifests hold their own hash; None where older ones are of the same version.
+        schema: Version of the manifest.
         option: What the directory is called in advice, with the option that names it.
     """
 
@@ -52,11 +51,10 @@ class RunDir:
         manifest: str,
         owned: Sequence[str] = (),
         schema: int = 1,
-        hashed: int | None = None,
         option: str = "directory (--out)",
     ) -> None:
         self.path = path_of(path, f"the directory of a {kind}")
-        self.kind, self.schema, self.hashed, self.option = kind, schema, hashed, option
+        self.kind, self.schema, self.option = kind, schema, option
         self.manifest_file = self.path / manifest
         self._owned = tuple(owned)
         self._held = False
@@ -84,7 +82,7 @@ class RunDir:
             return False
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
-        """Whether a manifest is one of this kind; subclasses also know those of earlier versions."""
+        """Whether a manifest is one of this kind, of any version."""
         return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
 
     def foreign_files(self) -> list[str]:
@@ -104,12 +102,10 @@ class RunDir:
         return self.manifest_file.is_file()
 
     def read_manifest(self, required: Sequence[str] = ()) -> dict[str, Any] | None:
-        """The manifest, None where there is none; a damaged one or one of a newer evenli is refused."""
+        """The manifest, None where there is none; a damaged one or one of another version is refused."""
         if not self.exists():
             return None
-        return read_manifest(
-            self.manifest_file, kind=self.kind, schema=self.schema, hashed=self.hashed, required=required
-        )
+        return read_manifest(self.manifest_file, kind=self.kind, schema=self.schema, required=required)
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replace the manifest; schema, version and kind are added."""
@@ -210,15 +206,9 @@ def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
     return {"schema": schema, "evenli": __version__, "kind": kind}
 
 
-def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1, former: str = "") -> bool:
-    """Whether a file holds what is expected, in a layout that this evenli reads: up to version ``schema``.
-
-    ``former`` is its ``format`` before files had a stamp.
-    """
-    if "schema" not in content:
-        return bool(former) and content.get("format") == former
-    version = content["schema"]
-    return content.get("kind") == kind and isinstance(version, int) and 1 <= version <= schema
+def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1) -> bool:
+    """Whether a file holds what is expected, in version ``schema`` of its layout."""
+    return (content.get("kind"), content.get("schema")) == (kind, schema)
 
 
 def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,15 +218,15 @@ def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_manifest(
-    file: Path, *, kind: str, schema: int = 1, hashed: int | None = None, required: Sequence[str] = ()
+    file: Path, *, kind: str, schema: int = 1, hashed: bool = True, required: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Read a manifest: a JSON object with ``schema``; damaged, foreign and newer ones are refused in one line.
+    """Read a manifest: a JSON object with ``schema``; one that is damaged, foreign or of another version is refused.
 
     Args:
         file: The manifest.
         kind: What the directory should hold.
-        schema: Newest version that this evenli reads.
-        hashed: First version whose manifests hold their own hash.
+        schema: The version that this evenli reads.
+        hashed: Whether it holds its own hash.
         required: Keys that must be there.
     """
     try:
@@ -247,14 +237,14 @@ def read_manifest(
         raise RunError(f"{file} is damaged ({error}); {ANEW}") from error
     if stored.get("kind", kind) != kind:
         raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
-    if version > schema:
+    if version != schema:
+        advice = "upgrade evenli or choose another directory" if version > schema else ANEW
         raise RunError(
-            f"{file.parent} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
-            f"{__version__} (schema {schema}). Upgrade evenli or choose another directory"
+            f"{file} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
+            f"{__version__} (schema {schema}); {advice}"
         )
-    # A manifest of a version that has a hash is refused without one: cutting the hash out is an edit as well.
-    expects_hash = hashed is not None and version >= hashed
-    if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
+    # Cutting the hash out is an edit as well.
+    if hashed and stored.get(_HASH) != with_hash(stored)[_HASH]:
         raise RunError(f"{file} was damaged or edited: checksum mismatch; {ANEW}")
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {ANEW}")

@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,16 +36,6 @@ def say(line: str) -> None:
 def warn(message: str) -> None:
     """One remark on stderr."""
     print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def deprecations() -> Iterator[None]:
-    """Show deprecated names as remarks; Python hides their warnings by default."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DeprecationWarning)
-        yield
-    for entry in caught:
-        warn(str(entry.message))
 
 
 def console() -> Console:

@@ -32,23 +32,23 @@ class BalanceCounter:
 
     def __init__(self, columns: Iterable[str]) -> None:
         self._columns = tuple(columns)
-        self.needs = [f"{column}_{score}" for column in self._columns for score in ("F", "M")]  # columns of a shard
+        # Columns of a shard.
+        self.needs = [*(f"{column}_{score}" for column in self._columns for score in ("F", "M")), "gold"]
         self.rows = 0
         self.sides: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Count the rows of a shard; rows of an older corpus have no column of labels."""
+        """Count the rows of a shard."""
         lean = np.zeros(frame.height)
         for column in self._columns:
             lean += frame[f"{column}_F"].to_numpy() + frame[f"{column}_M"].to_numpy()
         self.rows += frame.height
         self.sides["female"] += int((lean > 0).sum())
         self.sides["male"] += int((lean < 0).sum())
-        if "gold" in frame.columns:
-            for label, count in frame["gold"].value_counts().iter_rows():
-                if label:
-                    self.labels[str(label)] += int(count)
+        for label, count in frame["gold"].value_counts().iter_rows():
+            if label:
+                self.labels[str(label)] += int(count)
 
     def balance(self) -> Balance:
         """The shares of what was counted."""

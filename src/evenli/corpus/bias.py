@@ -133,11 +133,10 @@ class BiasScorer:
 
     def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
         """Score sentences and show their words; a network weighs the words of all of them at once."""
-        judged = []
+        judged, judge = [], cache(self._word)  # a word occurs many times
         for text in texts:
             tokens = split_words(text or "")
-            starts = sentence_starts(tokens)[0]
-            judged.append([self._word(token, start) for token, start in zip(tokens, starts, strict=True)])
+            judged.append([*map(judge, tokens, sentence_starts(tokens)[0])])
         # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
         weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))

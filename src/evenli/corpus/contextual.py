@@ -22,7 +22,6 @@ from evenli.corpus.importance import FloatArray
 from evenli.corpus.transformer import Pieces, TransformerArgmax
 from evenli.encoders.base import Embeddings, encode_checked
 from evenli.encoders.direction import GenderDirection, Pairs, agreement, direction_from_sentences, read_pairs
-from evenli.renamed import FormerDict
 from evenli.words import read_table
 from evenli.words.lists import GenderWords, is_word, sentence_starts
 
@@ -109,7 +108,7 @@ def contextual_direction(encoder: TransformerArgmax, pairs: Pairs = "ten") -> Ge
     return replace(direction, inputs=hash_text(repr((encoder.identity, sentences))))
 
 
-class ContextualSummary(FormerDict, Record, frozen=True):
+class ContextualSummary(Record, frozen=True):
     """The direction of an encoder.
 
     Attributes:

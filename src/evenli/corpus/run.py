@@ -264,7 +264,7 @@ class Job:
         }
         self._scorer, self._kept = settings.scorer, settings.kept
         self._shards = self._rows = self.blank = 0
-        self._hashes: dict[str, str] | None = None
+        self._hashes: dict[str, str] = {}
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
@@ -273,7 +273,7 @@ class Job:
             stored = None if overwrite else self.run.header()
             if stored is None:
                 # The old shards go before the manifest changes: it never describes the shards of another job.
-                self.run.clear(["shards", COUNTS, ".scores.json.tmp"])
+                self.run.clear(["shards", COUNTS])
                 self.run.write_manifest({**self._settings, "status": "running"})
                 self.run.add_hash()
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
@@ -281,7 +281,6 @@ class Job:
                 raise RunError(
                     f"{self.run.path} holds another job (other {names}); choose another or overwrite it (--overwrite)"
                 )
-            # A run of an older version that was not finished has no hashes; its shards are known by their rows only.
             self._hashes = (stored or {}).get("files") or self.run.read_hashes()
             yield
 
@@ -328,7 +327,7 @@ class Job:
     def has(self, chunk: Chunk) -> bool:
         """Whether the shard of these rows exists, is complete, and is the one that was written."""
         file = self.run.shard(chunk.number)
-        if self._hashes is not None and (not file.is_file() or self._hashes.get(file.name) != hash_files([file])):
+        if not file.is_file() or self._hashes.get(file.name) != hash_files([file]):
             return False
         try:
             rows = read_parquet(file, ["row"])["row"]
@@ -352,7 +351,7 @@ class Job:
         with ThreadPoolExecutor() as pool:
             hashes = pool.map(hash_files, [[file] for file in scores.shards])
             files = {file.name: one for file, one in zip(scores.shards, hashes, strict=True)}
-        written = self.run.read_hashes() or {}
+        written = self.run.read_hashes()
         if changed := [name for name, one in files.items() if written.get(name, one) != one]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
         counts, highest = {**dict.fromkeys(FLAGS, 0), "blank_lines": self.blank}, 0.0

@@ -32,7 +32,7 @@ from evenli.core.temporary import is_temporary
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")
 COUNTS = "counts.parquet"
-SCORER_SETTINGS = "made_with"  # the key of scores.json, as all versions write it
+SCORER_SETTINGS = "made_with"  # a key of scores.json
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""
 SIDES = {"female": "F", "male": "M"}
@@ -42,16 +42,14 @@ _BINS = 1 << 16
 _RANGES = 16  # that are searched in one pass
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
-# The second is what earlier versions named a file that they were writing.
-_SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.parquet\.tmp|evenli-hashes\.txt")
+_SHARD = re.compile(r"\d{6}\.parquet|evenli-hashes\.txt")
 
 
 class ScoredDir(RunDir):
     """The output directory; shards that a killed run left without a manifest are ours, anything else is not."""
 
     def __init__(self, path: str | Path) -> None:
-        owned = ("shards", COUNTS, ".scores.json.tmp")
-        super().__init__(path, kind="scored corpus", manifest="scores.json", owned=owned, schema=2, hashed=2)
+        super().__init__(path, kind="scored corpus", manifest="scores.json", owned=("shards", COUNTS), schema=2)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, in the directory and among the shards."""
@@ -64,7 +62,7 @@ class ScoredDir(RunDir):
         stored = self.read_manifest(("status", "columns"))
         # A run that is not finished has neither counts nor hashes yet.
         if stored is not None and stored["status"] == "complete":
-            self.read_manifest(("rows", "shards", "counts", *(["files"] if stored["schema"] > 1 else [])))
+            self.read_manifest(("rows", "shards", "counts", "files"))
         return stored
 
     def shard(self, number: int) -> Path:
@@ -76,13 +74,13 @@ class ScoredDir(RunDir):
         """Hashes of the shards of a run that is not finished, a line each; afterwards the manifest has them."""
         return self.path / "shards" / "evenli-hashes.txt"
 
-    def read_hashes(self) -> dict[str, str] | None:
-        """Name to hash of every shard that an unfinished run has written, None if it is of an older version.
+    def read_hashes(self) -> dict[str, str]:
+        """Name to hash of every shard that an unfinished run has written.
 
         A torn line names no shard, which is scored again then.
         """
         if not self.hash_file.is_file():
-            return None
+            return {}
         lines = (line.split() for line in split_lines(read_text(self.hash_file, fallback="latin-1")))
         return {line[1]: line[0] for line in lines if len(line) == 2}
 
@@ -149,18 +147,13 @@ class CorpusScores:
         return tuple(self.header["columns"])
 
     @property
-    def has_gold(self) -> bool:
-        """Whether the shards have a column of gold labels; those of evenli 0.1 have not."""
-        return "gold" in next(self.frames()).columns
-
-    @property
     def shards(self) -> list[Path]:
         """The shard files, in the order of the rows."""
         return [ScoredDir(self.path).shard(number) for number in range(int(self.header["shards"]))]
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The shards one after the other, all columns or those named; one that scores.json does not know is refused."""
-        hashes = self.header.get("files", {})  # none before schema 2
+        hashes = self.header.get("files", {})  # none while the run that wrote them counts its flags
         for file in self.shards:
             try:
                 if hashes and file.name not in self.verified and hashes.get(file.name) != hash_files([file]):
@@ -196,16 +189,16 @@ class Distribution:
     thresholds: Thresholds  # percentiles of the row score
 
 
-def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) -> Thresholds:
-    """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
+def thresholds(
+    scored: CorpusScores | str | Path, percentiles: Iterable[float], parts: Parts | None = None
+) -> Thresholds:
+    """Percentiles of the pair score over all pairs with a gold label, which ``parts`` gives where they are at hand."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
         raise InputError(f"{scored.path} has no row with a gold label")
 
-    def parts() -> Iterator[NDArray[np.float64]]:
-        return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
-
-    return percentiles_of(parts, scored.gold_rows, percentiles)
+    stored: Parts = lambda: (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))  # noqa: E731
+    return percentiles_of(parts or stored, scored.gold_rows, percentiles)
 
 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:

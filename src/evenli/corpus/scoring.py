@@ -25,7 +25,6 @@ from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.renamed import FormerDict
 from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
@@ -97,11 +96,6 @@ class ScoreSettings:
         )
         return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
-    @property
-    def _pairs(self) -> Pairs:
-        """The pairs of the language, where none are given."""
-        return self.lang if self.pairs == "ten" and self.lang != "en" else self.pairs
-
     def stating(self) -> GenderWords | None:
         """The words that state a gender; None for the English list."""
         if self.gender_words is not None:
@@ -147,7 +141,8 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     weights = _weights(settings, vectors, source if isinstance(source, Counts) else settings.counts or source)
     if vectors is None:
         vectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]  # the encoder brings its own
-    direction = gender_direction(vectors, settings._pairs)
+    own_pairs = settings.pairs == "ten" and settings.lang != "en"  # those of the language, where none are given
+    direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     stating = settings.stating()
@@ -333,12 +328,12 @@ def is_corpus(source: str) -> bool:
 def balance_of(scored: CorpusScores) -> Balance:
     """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
     counter = BalanceCounter(scored.columns)
-    for frame in scored.gold_frames([*counter.needs, *(["gold"] if scored.has_gold else [])]):
+    for frame in scored.gold_frames(counter.needs):
         counter.add(frame)
     return counter.balance()
 
 
-class CorpusSummary(FormerDict, Record, frozen=True):
+class CorpusSummary(Record, frozen=True):
     """What a scored corpus holds.
 
     Attributes:
@@ -347,7 +342,7 @@ class CorpusSummary(FormerDict, Record, frozen=True):
         balance: Which way its rows lean, and their labels.
         top: The most biased sentences by side, with their scores.
         percentiles: Of the score of a row, the largest of its columns.
-        method: Of the percentiles; earlier versions had another for large corpora.
+        method: Of the percentiles.
     """
 
     digits: ClassVar[int | None] = None

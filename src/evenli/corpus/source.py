@@ -204,7 +204,9 @@ def read_records(file: SourceFile) -> Iterator[Record | None]:
     """The rows of a table or of JSON Lines; None stands for a blank line, which is not a row."""
     kind, name = file_kind(file), file.name
     if kind == ".parquet":
-        yield from _parquet_records(file)
+        with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
+            for number, row in iter_parquet(path, str(file), at_once=_PARQUET_ROWS):
+                yield Record(json.dumps(row, ensure_ascii=False, default=str).encode(), name, number, row)
     elif kind in {".json", ".jsonl"}:
         for number, line in _lines(file):
             line = line.strip()
@@ -233,12 +235,6 @@ def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]
             raise PairError(f"{file.name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
         data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
         yield Record(data, file.name, number, row) if row else None
-
-
-def _parquet_records(file: SourceFile) -> Iterator[Record]:
-    with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
-        for number, row in iter_parquet(path, str(file), at_once=_PARQUET_ROWS):
-            yield Record(json.dumps(row, ensure_ascii=False, default=str).encode(), file.name, number, row)
 
 
 def is_remote(source: object) -> bool:

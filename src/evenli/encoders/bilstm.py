@@ -36,7 +36,7 @@ DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
 FILES = ("config.json", "model.safetensors", "vectors.safetensors", "words.txt")  # what ``save`` writes
 _KIND = "BiLSTM encoder"
-_FORMAT = "evenli bilstm-max 1"  # before files had a stamp; still a part of the identity
+_FORMAT = "evenli bilstm-max 1"  # a part of the identity
 _LONGEST = 1 << 13  # padded tokens of a batch; long sentences are encoded fewer at a time
 _AHEAD = 1 << 13  # sentences made ready on the host while the device works on those before
 
@@ -323,7 +323,7 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
 def _read_config(folder: Path) -> dict[str, Any]:
     check_folder(folder)
     config = read_json(folder / "config.json")
-    if not is_stamped(config, _KIND, former=_FORMAT):
+    if not is_stamped(config, _KIND):
         raise ModelError(f"{folder} holds no {_KIND}, as its config.json says; save one with BiLSTMMax.save")
     sizes = [config.get(name) for name in ("hidden", "words", "vector_dimension")]
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not isinstance(config.get("v1_padding"), bool):

@@ -264,11 +264,6 @@ def _spread_names(points: list[dict[str, Any]], apart: float) -> None:
         point["name_y"] = below = max(point["y"], below + apart)
 
 
-def write_encoder_chart(report: EncoderReport, folder: str | Path) -> list[Path]:
-    """Write the chart as ``encoders.svg`` and ``encoders.png``; returns the files."""
-    return save_chart(encoder_chart(report), "encoders", folder)
-
-
 def write_encoder_report(
     report: EncoderReport, folder: str | Path, on_warning: Callable[[str], None] = lambda _: None
 ) -> list[Path]:
@@ -278,7 +273,7 @@ def write_encoder_report(
     """
     files = [write_page(encoders_page(report), Path(folder) / "report.html")]
     try:
-        files += write_encoder_chart(report, folder)
+        files += save_chart(encoder_chart(report), "encoders", folder)
     except (InputError, MissingExtraError) as error:
         on_warning(f"no chart: {error}")
     return files

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from evenli.core.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
-from evenli.core.io import hash_files, read_json
+from evenli.core.io import hash_files
 from evenli.core.mitigation import Fit, GenderedEmbeddings, Method
-from evenli.core.record import Record
+from evenli.core.record import Record, RecordError
 from evenli.core.registry import MITIGATIONS
-from evenli.core.store import UNREADABLE, RunDir, replacing
+from evenli.core.store import RunDir, read_manifest, replacing
 from evenli.encoders.base import (
     DATA_BACKENDS,
     MITIGATED,
@@ -40,11 +40,8 @@ from evenli.encoders.gendered import BUILT_IN, GenderedSet, probe_text, sentence
 from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.encoders.residual import LeakageReport, Residual, known_sentences, leakage_report
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
-from evenli.renamed import FormerDict
 
-_ERASER, _VECTORS = "eraser.npz", "vectors.npz"
-_FORMAT = "evenli mitigated-encoder 1"
-_SCHEMA = 1
+_KIND, _ERASER, _VECTORS = "mitigated encoder", "eraser.npz", "vectors.npz"
 _OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
 
 
@@ -127,7 +124,7 @@ class Mitigated(Record, frozen=True):
     note: str = ""
 
 
-class MitigatedEncoder(FormerDict, Mitigated, frozen=True, kw_only=True):
+class MitigatedEncoder(Mitigated, frozen=True, kw_only=True):
     """What ``mitigated.json`` holds of an encoder behind an eraser.
 
     Attributes:
@@ -296,9 +293,8 @@ def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
 
 
 def _directory(path: str | Path) -> RunDir:
-    # Partial files of earlier versions and the cached copy of the vectors count as ours.
-    owned = (*(f"{name}*" for name in (_ERASER, _VECTORS, MITIGATED)), CACHE)
-    return RunDir(path, kind="mitigated encoder", manifest=MITIGATED, owned=owned, schema=_SCHEMA)
+    # The cached copy of the vectors counts as ours.
+    return RunDir(path, kind=_KIND, manifest=MITIGATED, owned=(_ERASER, _VECTORS, CACHE))
 
 
 def _pooling(encoder: Encoder, asked: str | None) -> str:
@@ -349,16 +345,12 @@ def read_mitigated(folder: str | Path) -> Mitigated:
     if not file.is_file():
         raise ModelError(f"{folder} is no mitigated encoder: no {MITIGATED} in it; write it with evenli mitigate")
     try:
-        about = read_json(file)
-        # Before there was a schema there was one format.
-        known = about["schema"] <= _SCHEMA if "schema" in about else about["format"] == _FORMAT
-        if not known:
-            raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
-        # Figures without a schema may have another form, and are not needed to load an encoder.
-        measured = "schema" in about and "leakage" in about
-        return (MitigatedEncoder if measured else Mitigated).from_dict(about)
-    except (*UNREADABLE, RunError) as error:
-        raise ModelError(f"{file} is broken ({type(error).__name__}: {error}); write it again") from error
+        about = read_manifest(file, kind=_KIND)
+        return (MitigatedEncoder if "leakage" in about else Mitigated).from_dict(about)
+    except RecordError as error:
+        raise ModelError(f"{file} is broken ({error}); write it again") from error
+    except RunError as error:
+        raise ModelError(str(error)) from error
 
 
 def _check_chain(folder: Path) -> None:
@@ -386,9 +378,7 @@ def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) 
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
         online = request.online and bool(given)  # a stored name is not looked up either
-        # Earlier versions stored the pooling that was asked for, even if the encoder had another.
-        pooling = stored.pooling or None
-        base, _ = load_with_own_pooling(spec, pooling=pooling, device=request.device, online=online)
+        base, _ = load_with_own_pooling(spec, pooling=stored.pooling or None, device=request.device, online=online)
     except EvenliError as error:
         raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if _identity(base) != stored.identity:

@@ -43,7 +43,7 @@ from evenli.encoders.senteval import SentEvalSettings, TaskResult, senteval
 from evenli.encoders.senteval.data import task_folder
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
-_KIND, _FORMER = "encoder report", "evenli encoder-report 1"
+_KIND = "encoder report"
 _LAYOUT = 3  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
@@ -193,8 +193,8 @@ class _ReportDir(RunDir):
         super().__init__(path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"))
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
-        """Whether it is a report; those of evenli 0.1 have a format and no schema."""
-        return is_stamped(stored, _KIND, former=_FORMER)
+        """Whether it is a report."""
+        return is_stamped(stored, _KIND)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, a report of something else among them."""
@@ -349,8 +349,8 @@ class _Measurer:
             plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
             if "missing" in plain:
                 result.missing[task] = plain["missing"]
-            else:  # evenli 0.1 stored score, metrics and note only
-                result.tasks[task] = TaskResult.from_dict({"name": task, "dev": None, "n": 0, **plain})
+            else:
+                result.tasks[task] = TaskResult.from_dict(plain)
         return result
 
 

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import SEEDS, argument, choice, option, output
@@ -50,14 +48,12 @@ def train_nli(
     checkpoint_minutes: Annotated[float, option("Minutes between checkpoints inside an epoch.", min=0)] = 10.0,
     online: shared.Online = False,
     as_json: shared.Json = False,
-    base: Annotated[str | None, option("Old spelling.", "--base", hidden=True)] = None,
 ) -> None:
     """Fine-tune a three-label classifier.
 
     A killed run continues when the same command is given again.
     """
-    start = model or shared.renamed(base, f"--base {base}", f"train nli {base}")
-    if start is None:
+    if model is None:
         raise InputError("which model should training start from? evenli train nli MODEL --data FILE -o FOLDER")
     # What is missing is said before the imports, which take seconds.
     check_extra("hf", "training")
@@ -78,7 +74,7 @@ def train_nli(
         online=online,
         shown=terminal.is_watched(as_json),
     )
-    outcomes = train(start, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
+    outcomes = train(model, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
         terminal.print_json({"runs": [outcome.to_dict() for outcome in outcomes]})
     else:
@@ -159,12 +155,6 @@ def export(
     )
 
 
-def _refuse_seeds(values: list[str] | None) -> None:
-    """``--seeds 0 1 2`` was the way to give seeds up to version 0.1."""
-    if values:
-        raise InputError("--seeds is gone; repeat --seed instead: --seed 0 --seed 1 --seed 2")
-
-
 @dataclass(frozen=True)
 class DesignFlags:
     """What a sweep trains: the pairs and their levels of bias. None is as in an earlier sweep, or the default."""
@@ -216,8 +206,6 @@ def meta(
     stage: Annotated[str, choice("Stop after this stage.", ("prepare", "train", "score"))] = "score",
     online: shared.Online = False,
     as_json: shared.Json = False,
-    base: Annotated[str | None, option("Old spelling.", "--base", hidden=True)] = None,
-    seeds: Annotated[list[str] | None, typer.Option(hidden=True, is_eager=True, callback=_refuse_seeds)] = None,
 ) -> None:
     """Train models of known bias: which measures rank them?
 
@@ -225,7 +213,8 @@ def meta(
     """
     from evenli.training.meta import DesignOptions, SweepSettings, meta_evaluation
 
-    start, place = _sweep(model, base, out)
+    if out is None:
+        raise InputError("which sweep? evenli meta MODEL -o DIRECTORY, or -o alone to score an earlier one again")
     settings = SweepSettings(
         seeds=tuple(seed or [0]),
         recipe={name: value for name, value in asdict(recipe).items() if value is not None},
@@ -237,28 +226,17 @@ def meta(
     chosen = DesignOptions(**asdict(design), quick=quick)
     with terminal.heartbeat(as_json) as step:
         results = meta_evaluation(
-            place, start, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
+            out, model, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
         )
     if stage == "prepare":
-        terminal.say(f"{place}: prepared; train with evenli meta MODEL -o {place}")
+        terminal.say(f"{out}: prepared; train with evenli meta MODEL -o {out}")
     elif results and as_json:
-        terminal.print_json({"folder": str(place), **results.to_dict()})
+        terminal.print_json({"folder": str(out), **results.to_dict()})
     elif results:
         from evenli.training.meta.charts import print_meta, written_files
 
         print_meta(results, terminal.console())
-        terminal.say(f"files: {place}/ {', '.join(written_files(results))}")
-
-
-def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str | None, Path]:
-    """Model and directory; up to version 0.2 the directory of an earlier sweep stood first, the model behind --base."""
-    if out is None:
-        if model is None:
-            raise InputError("which sweep? evenli meta MODEL -o DIRECTORY, or -o alone to score an earlier one again")
-        out, model = Path(shared.renamed(model, f"meta {model}", f"meta -o {model}")), None
-        if not out.is_dir():
-            raise InputError(f"there is no sweep in {out}; begin one with evenli meta MODEL -o DIRECTORY")
-    return model or shared.renamed(base, f"--base {base}", f"meta {base} -o {out}"), out
+        terminal.say(f"files: {out}/ {', '.join(written_files(results))}")
 
 
 def controlled(

@@ -69,7 +69,8 @@ class Trainer:
                     tensor.normal_(0.0, spread, generator=generator)
                 else:
                     tensor.fill_(0.0 if name.endswith("bias") else 1.0)
-        self.stepper.restart(values)
+        moments = {"mean": torch.zeros(()), "square": torch.zeros(())}
+        self.stepper.load_state({"weights": values, **moments}, 0)
         self.step = 0
         torch.manual_seed(self.recipe.seed + 1_000_003 * self.world.rank)
         self._random = self._generator_state()

@@ -167,8 +167,7 @@ class _SeedRun:
         return outcome
 
     def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
-        so_far = facts.get("standing", facts)  # its name in older checkpoints
-        self.seconds, self.history = so_far["seconds"], list(map(Accuracy.from_dict, so_far["history"]))
+        self.seconds, self.history = facts["seconds"], list(map(Accuracy.from_dict, facts["history"]))
         self.trainer.load_state(tensors, facts["step"])
         return True
 

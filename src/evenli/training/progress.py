@@ -23,10 +23,10 @@ from evenli.core.binary import read_tensors
 from evenli.core.errors import InputError, RunError
 from evenli.core.extras import need
 from evenli.core.format import drawn_on, number, percent, printable
-from evenli.core.io import read_json, read_text, split_lines, write_atomic
+from evenli.core.io import read_text, split_lines, write_atomic
 from evenli.core.parse import parse_json_object
 from evenli.core.record import Number, Record, RecordError
-from evenli.core.store import RunDir
+from evenli.core.store import RunDir, read_manifest
 from evenli.stats.proportion import wilson
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
@@ -34,8 +34,8 @@ _OF_SAFETENSORS = ".tmp??????"
 """Temporary files of the library, beside the file that it writes."""
 Tracker = Callable[[dict[str, float], int], None]
 TRACKERS = ("tensorboard", "mlflow", "wandb")
-_OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial", _OF_SAFETENSORS)
-"""What an unfinished run may have left; the last is what older evenli called its temporary file."""
+_OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, _OF_SAFETENSORS)
+"""What an unfinished run may have left."""
 _BROKEN = (OSError, InputError, RecordError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
 _PAUSE = 10.0  # seconds between lines where stderr is a file
 
@@ -224,9 +224,7 @@ class TrainingDir(RunDir):
         if not self.exists():
             return None
         with self._reading(self.manifest_file):
-            record = read_json(self.manifest_file)
-            if "schema" in record:  # older records have none
-                self.read_manifest()
+            record = read_manifest(self.manifest_file, kind=self.kind)
             self._check_identity(record["identity"])
             outcome = parse(record)
         # Left where the process was killed between the record and this: it is as large as three models.
@@ -249,7 +247,7 @@ class TrainingDir(RunDir):
         from safetensors.torch import save_file
 
         # Temporary files of killed processes, ours and those of safetensors, are as large as a checkpoint.
-        self.clear([f"{CHECKPOINT}.partial", _OF_SAFETENSORS])
+        self.clear([_OF_SAFETENSORS])
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 

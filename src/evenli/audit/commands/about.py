@@ -1,4 +1,4 @@
-"""``evenli models``, ``data``, ``doctor`` and ``reproduce``: what is here and whether it is right."""
+"""``evenli models``, ``data`` and ``doctor``: what is here and whether it is right."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from evenli.audit.commands.flags import ModelFlags, own_measures
 from evenli.core import commands as shared
@@ -13,9 +13,6 @@ from evenli.core.commands import SEEDS, argument, option, output, suites
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.core.options import grouped
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,6 @@ def audit(
     out: shared.RunFolder = None,
     flags: ModelFlags = _MODEL,
     published: shared.Published = False,
-    _: shared.OldResampling = None,
     overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,
@@ -67,15 +63,18 @@ def audit(
 
     Gold pairs come first: a model that does not know them gets no verdict. An interrupted audit continues.
     """
-    from evenli.audit.audit import AuditSettings, audit_to_folder
+    from evenli.audit.audit import AuditSettings, default_folder
+    from evenli.audit.audit import audit as run_audit
     from evenli.audit.report.terminal import show_results
+    from evenli.audit.suites.base import data_by_suite
     from evenli.core.estimate import Scoring
 
     if report:
         check_extra("report", "an HTML report")
     if pairs.seed is not None and pairs.limit is None:
         terminal.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
-    chosen = None if suite is None else _suites(suite)
+    chosen = _suites(suite, pairs.axis)
+    files = data_by_suite(chosen, data or [])
     with terminal.progress_bar(as_json) as progress:
         settings = AuditSettings(
             **{**asdict(pairs), "seed": pairs.seed or 0},
@@ -86,7 +85,8 @@ def audit(
             on_progress=progress,
             on_warning=terminal.warn,
         )
-        result = audit_to_folder(model, lang, data or [], suites=chosen, out=out, settings=settings)
+        folder = out or default_folder(model, lang, files, chosen, settings)
+        result = run_audit(model, lang, files, suites=chosen, out=folder, settings=settings)
     written = list(_WRITTEN)
     if report:
         from evenli.audit.report.html import write_reports
@@ -98,12 +98,12 @@ def audit(
         show_results(result, terminal.console(), files=f"{result.path}/ {', '.join(written)}", verbose=verbose)
 
 
-def _suites(names: str) -> tuple[str, ...]:
-    """Suites with commas between them; an old name is remarked on here, before the work."""
+def _suites(names: str | None, axis: str) -> tuple[str, ...]:
+    """Suites with commas between them, or that of the axis; an unknown one is refused before the work."""
     from evenli.audit.suites.base import check_suites
+    from evenli.words import load_axis
 
-    with terminal.deprecations():
-        return check_suites([name.strip() for name in names.split(",")])
+    return check_suites([load_axis(axis).suite] if names is None else [name.strip() for name in names.split(",")])
 
 
 @grouped
@@ -127,9 +127,10 @@ def robustness(
 
     How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
     """
-    from evenli.audit.audit import AuditSettings
+    from evenli.audit.audit import AuditSettings, default_folder
     from evenli.audit.report.terminal import show_results
-    from evenli.audit.robustness import robustness_to_folder
+    from evenli.audit.robustness import is_run
+    from evenli.audit.robustness import robustness as ask_wordings
 
     if charts:
         check_extra("report", "the chart of the wordings")
@@ -142,7 +143,9 @@ def robustness(
             on_warning=terminal.warn,
             full=full,
         )
-        result = robustness_to_folder(target, lang, data, out=out, settings=settings)
+        if out is None and not is_run(target):
+            out = default_folder(target, lang, {"robust": data} if data else {}, ("robust",), settings)
+        result = ask_wordings(target, lang, data, out=out, settings=settings)
     written = list(_WRITTEN)
     if charts:
         from evenli.audit.report.html import write_charts
@@ -170,7 +173,6 @@ def predict(
     flags: ModelFlags = _MODEL,
     overwrite: shared.ReplaceRun = False,
     as_json: shared.Json = False,
-    old_model: Annotated[str | None, option("Old spelling.", "--model", "-m", hidden=True)] = None,
 ) -> None:
     """Score any pair file with a model.
 
@@ -178,7 +180,9 @@ def predict(
     """
     from evenli.audit.prediction_summary import FileSettings, predict_file
 
-    model, file = _predicted(model, data, old_model)
+    if data is None:
+        asked = "" if model is None else f" should {model} be asked"
+        raise InputError(f"--data: which pairs{asked}? A .jsonl, .csv, .tsv or .parquet file")
     with terminal.progress_bar(as_json) as progress:
         settings = FileSettings(
             gold_labels=shared.split_names(gold_labels),
@@ -187,28 +191,15 @@ def predict(
             on_progress=progress,
             on_warning=terminal.warn,
         )
-        scored = predict_file(model, file, lang, out=out, settings=settings)
+        scored = predict_file(model, data, lang, out=out, settings=settings)
     content = {"folder": str(out), **scored.summary.to_dict(), "notes": list(scored.notes)}
     notes = [f"note: {note}" for note in scored.notes]
     terminal.answer(as_json, content, *notes, *scored.summary.lines(), f"{out}/predictions.parquet")
 
 
-def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:
-    """Model and pair file; the file stood first and the model behind -m before version 0.3."""
-    if old_model is not None and model is not None and data is not None:
-        raise InputError(f"two models are given, {model} and {old_model}; leave -m out")
-    if data is None:
-        if model is None or (old_model is None and not Path(model).is_file()):
-            asked = "" if model is None else f" should {model} be asked"
-            raise InputError(f"--data: which pairs{asked}? A .jsonl, .csv, .tsv or .parquet file")
-        data, model = Path(shared.renamed(model, f"predict {model}", f"predict MODEL --data {model}")), None
-    return model or shared.renamed(old_model, f"-m {old_model}", f"predict {old_model} --data FILE"), data
-
-
 def measure(
     run: shared.Run,
     published: shared.Published = False,
-    _: shared.Resampling = None,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
     as_json: shared.Json = False,
@@ -233,7 +224,7 @@ def verify(run: shared.Run, as_json: shared.Json = False) -> None:
     from evenli.audit.audit import verify_run
 
     checked = verify_run(run)
-    files = ", ".join(checked.files) or "no hashes: made by an older version"
+    files = ", ".join(checked.files)
     terminal.answer(as_json, checked.to_dict(), f"verified {run}: {files}; {checked.numbers} numbers scored again")
 
 
@@ -245,7 +236,6 @@ def compare(
     out: Annotated[
         Path | None, output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.")
     ] = None,
-    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first.

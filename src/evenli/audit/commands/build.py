@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import SEEDS, choice, option, output, several
@@ -105,7 +103,6 @@ def _print_probe(written: ProbeFile) -> None:
 
 
 def dev2020(
-    ctx: typer.Context,
     out: Annotated[Path, output("File to write: .csv or .jsonl.")],
     words: Annotated[str, several("Subjects of the hypotheses, or all six: all.", WORDS, of="WORD")] = "all",
     determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
@@ -115,8 +112,6 @@ def dev2020(
     from evenli.audit.suites.dev2020 import write_dev_file
     from evenli.core.terminal import Progress
 
-    if ctx.info_name == "dev":
-        terminal.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
     chosen = None if words == "all" else shared.split_names(words)
     with terminal.progress_bar(as_json) as bar:
 

@@ -64,7 +64,6 @@ def gate(
         ),
     ] = None,
     junit: Annotated[Path | None, option("Write JUnit XML here.")] = None,
-    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Pass or fail a run, for continuous integration.
@@ -73,8 +72,7 @@ def gate(
     """
     from evenli.audit.gate import gate as decide
 
-    with terminal.deprecations():
-        result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
+    result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
     if as_json:
         terminal.print_json(result.to_dict())
     else:

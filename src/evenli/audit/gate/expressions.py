@@ -26,13 +26,10 @@ from evenli.core.estimate import Estimate
 from evenli.core.io import to_plain
 from evenli.core.record import Record
 from evenli.core.registry import DEFAULT_SUITE
-from evenli.renamed import RENAMED, deprecated
 
 Value = float | str | bool | None
 """What a condition can compare."""
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
-REMOVED = {"dominance": "write stereotype.low > 0 or default_gender.low > 0; follow and defy are still there"}
-"""Measures that are gone, and what takes their place."""
 _NESTING = 50
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 _TOKEN = re.compile(
@@ -95,7 +92,7 @@ def fields(result: AuditResult) -> dict[str, Value]:
 
 
 def _causes(result: AuditResult) -> dict[str, bool | None]:
-    """Whether the verdict names each cause; None where it could not: no verdict, or a run of an older version."""
+    """Whether the verdict names each cause; None where it could not: no verdict, or other suites."""
     named = {cause.name for cause in result.verdict.causes}
     # A condition on the causes of the default suite can be read on every run.
     usual = get_suite(DEFAULT_SUITE).causes
@@ -112,7 +109,7 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
 
 
 def _usual_measures() -> Sequence[str]:
-    """Measures of the causes of the default suite, which runs of older versions lack."""
+    """Measures of the causes of the default suite."""
     causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
     return causes
 
@@ -243,22 +240,13 @@ class _Parser:
         return (token, True) if value is None else (value, False)
 
     def _look_up(self, name: str) -> Value:
-        # Names of results changed with schema 2; a condition written before still finds them.
-        renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
         if name not in self._known:
-            if renamed not in self._known:
-                raise self._unknown(name)
-            deprecated(f"'{name}' in a condition", f"'{renamed}'")
-        self.values[name] = self._known[name if name in self._known else renamed]
+            raise self._unknown(name)
+        self.values[name] = self._known[name]
         return self.values[name]
 
     def _unknown(self, name: str) -> InputError:
-        """Why there is no such field: it was there before, an older version did not measure it, or it is misspelt."""
-        parts = name.split(".")
-        if gone := [part for part in parts if part in REMOVED]:
-            return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
-        if any(part in _usual_measures() for part in parts):
-            return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+        """Why there is no such field, with the nearest one that there is."""
         near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
         roots = sorted({key.partition(".")[0] for key in self._known})
         hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"

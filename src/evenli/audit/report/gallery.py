@@ -78,7 +78,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         if not (folder / "results.json").is_file():
             return RunEntry(identity, folder, name, created=created, problem="predictions only, no audit")
         RunFolder(folder).verify("results.json")
-        stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA)
+        stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA, hashed=False)
         result = AuditResult.from_dict(stored)
     except EvenliError as error:
         return RunEntry(identity, folder, name, problem=str(error))

@@ -181,12 +181,12 @@ def _competence(competence: Competence | None, console: Console) -> None:
     if competence is None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
-    # Runs of older versions have shares without intervals.
     labels, controls = (
-        ", ".join(
-            f"{name} {_short(known[name]) if name in known else number(share, 2)}" for name, share in shares.items()
+        ", ".join(f"{name} {_short(estimates[name])}" for name in shares)
+        for shares, estimates in (
+            (competence.per_label, competence.labels),
+            (competence.stated_kinds, competence.kinds),
         )
-        for shares, known in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))

@@ -8,7 +8,6 @@ from typing import Any
 
 from evenli.core.format import printable
 from evenli.words import Axis, load_axis
-from evenli.words.axes import shipped_names
 
 GENDER = "gender"
 
@@ -41,7 +40,7 @@ def record(axis: Axis | str, words: str = "") -> dict[str, str | list[str]]:
 
 
 def about_axis(header: Mapping[str, Any]) -> About:
-    """The texts of a run's axis, as run.json has them; a shipped axis of an older run is looked up.
+    """The texts of a run's axis, as run.json has them; gender has none there and is looked up.
 
     A stored path is never read: it is data of whoever wrote the folder.
     """
@@ -50,7 +49,7 @@ def about_axis(header: Mapping[str, Any]) -> About:
     axis = str(settings.get("axis", GENDER))
     stored = settings.get("about")
     if not isinstance(stored, Mapping):
-        stored = record(axis) if axis in shipped_names() else {}
+        stored = record(axis) if axis == GENDER else {}
     texts: dict[str, Any] = {}
     for one in fields(About):
         given = stored.get(one.name)

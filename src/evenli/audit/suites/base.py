@@ -24,7 +24,6 @@ from evenli.core.estimate import MeasureResult, Scoring
 from evenli.core.format import capitalised, interval, number, prose
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.registry import SUITES
-from evenli.renamed import OLD_SUITES, canonical_suite
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
@@ -351,11 +350,10 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     """
     if not names:
         raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
-    asked = [canonical_suite(name) for name in names]
     # An unknown name is refused before anything is asked.
-    for name in asked:
+    for name in names:
         get_suite(name)
-    return tuple(name for name in SUITES if name in asked)
+    return tuple(name for name in SUITES if name in names)
 
 
 def load_suite(name: str, request: Request | None = None) -> PairSet:
@@ -386,7 +384,6 @@ def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]
     files: dict[str, str] = {}
     for text in given:
         suite, equals, path = text.partition("=")
-        suite = OLD_SUITES.get(suite, suite)  # an old name was warned about where the suite was asked
         if not equals or suite not in SUITES:
             if len(suites) > 1:
                 raise InputError(

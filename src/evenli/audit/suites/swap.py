@@ -4,7 +4,7 @@ The one test of bias here that needs no template: any NLI data will do. Every pa
 it is and with the genders exchanged in both sentences (``evenli.words.swap``). The right answer is the same, so a
 changed one is an error of one of the two. Pairs whose swap would say something else (a bearded man, Queen Victoria, a
 first name that only one sentence has) are left out and counted. How often the swap itself is wrong, by genre, is
-printed by ``tools/swap_quality.py`` and stands in docs/studies/swap.md: a share of flips below that is not bias.
+printed by ``studies/swap/quality.py`` and stands in docs/studies/swap.md: a share of flips below that is not bias.
 
 Intervals resample pairs and premises.
 """

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.record import Record
-from evenli.renamed import FormerDict
 from evenli.words import read_table
 from evenli.words.swap.conflicts import LANGUAGE
 from evenli.words.swap.language import EMPTY, corpus_language, text_language
@@ -32,7 +31,7 @@ _SHARMA_GENDER = "she he her his girl boy man men woman women male female guys l
 _SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (word, f"{word}s"))
 
 
-class SwapCounts(FormerDict, Record, frozen=True, kw_only=True):
+class SwapCounts(Record, frozen=True, kw_only=True):
     """How many rows every step leaves.
 
     Attributes:
@@ -156,7 +155,7 @@ class Copying:
         if self._settings.select == "occupation" and self._swapper.mode == "released":
             # Their notebook asks for a token of its list, and not whether the swap changes anything.
             done = self._swapper.swap_document(texts)
-            copied = any(map(has_sharma_token, texts))
+            copied = any(not _SHARMA_TOKENS.isdisjoint(text.lower().split(" ")) for text in texts)
         else:
             done = swap_pair(self._swapper, texts)
             copied = done.changed
@@ -239,11 +238,6 @@ class SwapSettings:
         if self.mode != "default" and lang != "en":
             raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave the mode (--mode) out")
         return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
-
-
-def has_sharma_token(text: str) -> bool:
-    """Whether a text has a gender token of Sharma et al."""
-    return not _SHARMA_TOKENS.isdisjoint(text.lower().split(" "))
 
 
 def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from evenli.core.record import Record
 from evenli.corpus.balance import Balance
-from evenli.renamed import FormerDict
 
 KIND = "fairer corpus"
 
@@ -18,7 +17,7 @@ class _Full(Record, frozen=True):
 
 
 class Threshold(_Full, frozen=True):
-    """The score above which rows are changed; earlier versions had a method that was not exact for large corpora."""
+    """The score above which rows are changed."""
 
     percentile: float
     value: float
@@ -66,7 +65,7 @@ class Balances(_Full, frozen=True):
     removed: Balance
 
 
-class CorpusCard(FormerDict, _Full, frozen=True):
+class CorpusCard(_Full, frozen=True):
     """What ``card.json`` holds.
 
     Attributes:

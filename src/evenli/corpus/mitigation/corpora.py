@@ -32,11 +32,11 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
 from evenli.core.parse import csv_line, parse_json_object
-from evenli.core.store import RunDir, replacing
+from evenli.core.store import RunDir, is_stamped, replacing
 from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
-from evenli.corpus.mitigation.plan import CorpusSettings, Method, Plan, ScoredRows, Split, gold_of
+from evenli.corpus.mitigation.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Shard, Split, gold_of
 from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
 from evenli.corpus.mitigation.shuffle import Shuffle
 from evenli.corpus.mitigation.sorter import BUCKET, Sorter
@@ -65,8 +65,8 @@ class _CorpusDir(RunDir):
         super().__init__(path, kind=KIND, manifest="card.json", owned=names)
 
     def describes(self, stored: Mapping[str, Any]) -> bool:
-        """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
-        return stored.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+        """Whether the card is one of a fairer corpus."""
+        return is_stamped(stored, KIND)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write; everything in a directory without our card."""
@@ -94,12 +94,14 @@ def fairer_corpus(
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
-    corpus = ScoredRows.load(scored, settings.percentile)
-    scores, missing = _scorer(corpus.scored, scorer)
+    scored = CorpusScores.read(scored)
+    scores, missing = _scorer(scored, scorer)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
-        # The copies wait in the directory that is written, and are gone before its files are hashed.
-        plan = Plan.make(method, corpus, settings, folder / ".swapped")
+        # What waits in the directory that is written is gone before its files are hashed.
+        waiting = folder / ".waiting"
+        plan = Plan.make(method, ScoredRows.load(scored, settings.percentile, waiting), settings)
         card = _write(plan, settings, folder, scores)
+        shutil.rmtree(waiting, ignore_errors=True)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
         card = structs.replace(card, driving_words=f"not shown: {missing}" if missing else "shown", files=files)
         (folder / "card.json").write_text(json_text(card.to_dict()), encoding="utf-8")
@@ -121,148 +123,142 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
 def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
     """Write the rows and the lists for review; returns the card, but for what stands in no file."""
     corpus, counts, swapped = plan.corpus, plan.counts, plan.swapped
+    columns, header = corpus.scored.columns, corpus.scored.header
     if not counts["keep"] + counts["copy"]:
         raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
     split = settings.split
     if isinstance(split, str):  # auto: sentences stay in one file
-        split = Split() if len(corpus.scored.columns) > 1 else None
-    splits = _write_rows(plan, split, settings.seed, folder)
-    if counts["copy"]:
-        _review_added(plan, folder)
-    if counts["removed"]:
-        _review_removed(plan, folder, scorer, drawn=settings.random)
+        split = Split() if len(columns) > 1 else None
+    files = _Files(plan, split, settings.seed, folder)
+    removed = _Removed(plan, folder, scorer, drawn=settings.random)
+    before, after, gone = (BalanceCounter(columns) for _ in range(3))
+    for shard, frame in corpus.frames([*removed.needs, "gold"]):
+        masks = plan.masks(shard)
+        files.add(shard.rows(masks.keep), frame["original"].filter(masks.keep).to_list())
+        removed.add(shard, masks.removed, frame)
+        sides = frame.select(before.needs)
+        # A copy keeps the label of its source, and leans as its source does once gender words are left out.
+        counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))
+        for mask, counter in counters:
+            counter.add(sides.filter(mask))
+    removed.finish()
+    copy_scores = _write_copies(plan, files, folder, scorer)
     if swapped is not None and swapped.skipped:
-        # The rows that got no copy wait without a header.
-        with (folder / "skipped.csv").open("wb") as target, (swapped.directory / "skipped.csv").open("rb") as source:
-            target.write(csv_line(["row", "reason", *corpus.scored.columns]).encode())
+        with (folder / "skipped.csv").open("wb") as target, swapped.skipped_file.open("rb") as source:
+            target.write(csv_line(["row", "reason", *columns]).encode())
             shutil.copyfileobj(source, target)
-    balance, header = _balance(plan), corpus.scored.header
+    balance = Balances(before.balance(), after.balance(), gone.balance())
     chosen = {"percentile": corpus.percentile, "seed": settings.seed}
-    card = CorpusCard(
+    return CorpusCard(
         source=header["source"],
         scorer=header["scorer"],
         columns=header["columns"],
         threshold=Threshold(corpus.percentile, corpus.limit),
-        counts=_counts(plan, splits),
-        pair_max=_scores(plan, scorer),
+        counts=_counts(plan, files.finish()),
+        pair_max=_scores(plan, copy_scores),
         settings={**plan.settings, **chosen, "split": asdict(split) if split else None},
         balance=balance,
         warnings=warnings(balance.before, balance.after),
         driving_words="",
         files={},
     )
-    shutil.rmtree(folder / ".swapped", ignore_errors=True)
-    return card
 
 
-def _lines(plan: Plan) -> Iterator[tuple[bool, NDArray[np.int64], list[str]]]:
-    """The rows of the result as JSON, those of a shard at a time, with their numbers: kept ones first, then copies."""
-    for _, rows, frame in plan.frames("keep", ["original"]):
-        yield False, rows, frame["original"].to_list()
-    for rows, frame in plan.copies():
-        yield True, rows, frame["line"].to_list()
+class _Files:
+    """The corpus, in one file in the old order or split anew; the rows that are kept come first, then the copies."""
 
+    def __init__(self, plan: Plan, split: Split | None, seed: int, folder: Path) -> None:
+        self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
+        shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
+        self._sorting = None if shuffle is None else (shuffle, Sorter(folder, shuffle.borders(BUCKET)))
 
-def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dict[str, int]:
-    """Write the corpus, in the old order or split anew; sizes of the files by name."""
-    total = plan.counts["keep"] + plan.counts["copy"]
-    if split is None:
-        with (folder / "corpus.jsonl").open("wb") as stream:
-            for _, _, lines in _lines(plan):
+    def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
+        """Take in rows of a shard as JSON, with their numbers; or copies of these rows."""
+        if self._sorting is None:
+            with (self._folder / "corpus.jsonl").open("ab") as stream:
                 stream.write("".join(f"{line}\n" for line in lines).encode())
-        return {"corpus": total}
-    shuffle = Shuffle(plan, split, seed, total)
-    sorter = Sorter(folder, shuffle.borders(BUCKET))
-    for copies, rows, lines in _lines(plan):
-        sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
-    # A key begins with the number of its file, so that the files follow one another.
-    splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
-    remaining = sorter.sorted()
-    for name, size in splits.items():
-        with (folder / f"{name}.jsonl").open("wb") as stream:
-            stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
-    remaining.close()
-    return splits
+        elif lines:
+            shuffle, sorter = self._sorting
+            sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
+
+    def finish(self) -> dict[str, int]:
+        """Write what was sorted; sizes of the files by name."""
+        if self._sorting is None:
+            return {"corpus": self._total}
+        shuffle, sorter = self._sorting
+        # A key begins with the number of its file, so that the files follow one another.
+        splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
+        remaining = sorter.sorted()
+        for name, size in splits.items():
+            with (self._folder / f"{name}.jsonl").open("wb") as stream:
+                stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
+        remaining.close()
+        return splits
 
 
-def _review_added(plan: Plan, folder: Path) -> None:
-    """The copies beside their sources."""
-    columns = plan.corpus.scored.columns
-    review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), plan.counts["copy"])
-    for _, frame in plan.copies():
+def _write_copies(plan: Plan, files: _Files, folder: Path, scorer: Scorer | None) -> list[Path] | None:
+    """Write the copies, and list them beside their sources; files with their scores, None if no scorer gives them."""
+    columns, count = plan.corpus.scored.columns, plan.counts["copy"]
+    review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), count)
+    scored = []
+    for shard, rows, frame in plan.copies():
+        files.add(rows, frame["line"].to_list(), copies=True)
         for cells in frame.drop("gold", "line").iter_rows():
             review.add(cells)
+        if scorer is not None:
+            texts = [text for row in frame.select(frame.columns[-len(columns) :]).iter_rows() for text in row]
+            starts = range(0, len(texts), _BATCH * len(columns))
+            parts = [scorer.score_many(texts[at : at + _BATCH * len(columns)])[:, 2] for at in starts]
+            scored.append(plan.corpus.file(shard.number, "copy_scores.npy"))
+            np.save(scored[-1], np.concatenate(parts).reshape(-1, len(columns)).max(axis=1))
     review.finish(["row", "pair_max", *columns, *(f"{column}_swapped" for column in columns)])
+    return scored if scorer is not None or not count else None
 
 
-def _copy_scores(plan: Plan, scorer: Scorer) -> Iterator[NDArray[np.float64]]:
-    """The pair scores of the copies, in parts; each part is scored once, and waits on the disk."""
-    if plan.swapped is None:
-        return
-    columns = len(plan.corpus.scored.columns)
-    for number, rows, _ in plan.frames("copy", ()):
-        file = plan.swapped.directory / f"{number:06d}.npy"
-        if not file.exists():
-            frame = plan.swapped.read(number, rows)
-            texts = [text for row in frame.select(frame.columns[-columns:]).iter_rows() for text in row]
-            starts = range(0, len(texts), _BATCH * columns)
-            parts = [scorer.score_many(texts[at : at + _BATCH * columns])[:, 2] for at in starts]
-            np.save(file, np.concatenate(parts).reshape(-1, columns).max(axis=1))
-        yield read_array(file)
-
-
-def _balance(plan: Plan) -> Balances:
-    """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
-    scored = plan.corpus.scored
-    before, after, gone = (BalanceCounter(scored.columns) for _ in range(3))
-    for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
-        masks = plan.masks(shard)
-        # A copy keeps the label of its source, and leans as its source does once gender words are left out.
-        counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))
-        for mask, counter in counters:
-            counter.add(shard.part(mask)[1])
-    return Balances(before.balance(), after.balance(), gone.balance())
-
-
-def _review_removed(plan: Plan, folder: Path, scorer: Any, *, drawn: bool) -> None:
+class _Removed:
     """The rows that were taken out, with the words that drive their scores where a scorer knows them."""
-    columns = plan.corpus.scored.columns
-    kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
-    page = removed_page(columns, None if drawn else plan.corpus.limit, scorer)
-    explain = explainer(scorer)
-    words = [] if explain is None else ["driving_words"]
-    review = Review(folder, "removed", page, lambda: plan.scores("removed"), plan.counts["removed"])
-    # A network takes long: the words of the rows on the page are enough there.
-    cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
-    # Rows that were swapped have been read from JSON already.
-    needed = ["pair_max", *kinds, *([] if plan.swapped else ["original"])]
-    for number, rows, frame in plan.frames("removed", needed):
-        numbers = frame.select("pair_max", *kinds).iter_rows()
-        labelled = _labelled(plan, number, rows, frame)
-        listed = zip(rows.tolist(), numbers, labelled, strict=True)
+
+    def __init__(self, plan: Plan, folder: Path, scorer: Any, *, drawn: bool) -> None:
+        self._plan, self._columns, self._explain = plan, plan.corpus.scored.columns, explainer(scorer)
+        self._kinds = [f"{column}_{kind}" for column in self._columns for kind in SCORES]
+        self.needs = ["original", *self._kinds]  # columns of a shard
+        page = removed_page(self._columns, None if drawn else plan.corpus.limit, scorer)
+        self._review = Review(folder, "removed", page, lambda: plan.scores("removed"), plan.counts["removed"])
+        # A network takes long: the words of the rows on the page are enough there.
+        self._cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
+
+    def add(self, shard: Shard, removed: Mask, frame: pl.DataFrame) -> None:
+        """Take in the rows of a shard that were removed."""
+        if not removed.any():
+            return
+        rows, frame, explain, review = shard.rows(removed), frame.filter(removed), self._explain, self._review
+        numbers = zip(shard.scores[removed].tolist(), *(frame[kind] for kind in self._kinds), strict=True)
+        listed = zip(rows.tolist(), numbers, self._labelled(shard.number, rows, frame), strict=True)
         while some := list(itertools.islice(listed, _EXPLAINED)):
             # The most biased text of each row, by its scores.
             strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
-            wanted = [explain is not None and (cheap or review.shows(cells[0])) for _, cells, _ in some]
+            wanted = [explain is not None and (self._cheap or review.shows(cells[0])) for _, cells, _ in some]
             explained = iter(explain([*itertools.compress(strongest, wanted)]) if explain and any(wanted) else ())
             for (row, cells, (gold, texts)), shown in zip(some, wanted, strict=True):
-                named = driving_words(next(explained)) if shown else ""
-                review.add([row, *cells, gold, *texts, *([named] if words else [])])
-    review.finish(["row", "pair_max", *kinds, "gold", *columns, *words])
+                named = [driving_words(next(explained)) if shown else ""] if explain else []
+                review.add([row, *cells, gold, *texts, *named])
 
+    def _labelled(
+        self, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
+    ) -> Iterator[tuple[str, Sequence[str]]]:
+        """Gold label and texts of some rows of a shard."""
+        if self._plan.swapped is not None:  # they have been read from JSON already
+            for _, _, gold, _, *texts in self._plan.swapped.read(number, rows).iter_rows():
+                yield gold, texts[: len(self._columns)]
+            return
+        for original in frame["original"]:
+            record = parse_json_object(original, "scored corpus", halves=True)
+            yield gold_of(record), self._plan.corpus.texts(record)
 
-def _labelled(
-    plan: Plan, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
-) -> Iterator[tuple[str, Sequence[str]]]:
-    """Gold label and texts of some rows of a shard."""
-    if plan.swapped is not None:
-        width = len(plan.corpus.scored.columns)
-        for _, _, gold, _, *texts in plan.swapped.read(number, rows).iter_rows():
-            yield gold, texts[:width]
-        return
-    for original in frame["original"]:
-        record = parse_json_object(original, "scored corpus", halves=True)
-        yield gold_of(record), plan.corpus.texts(record)
+    def finish(self) -> None:
+        """Write the list and its page."""
+        words = ["driving_words"] if self._explain else []
+        self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
 def _counts(plan: Plan, splits: dict[str, int]) -> Counts:
@@ -279,19 +275,18 @@ def _counts(plan: Plan, splits: dict[str, int]) -> Counts:
     )
 
 
-def _scores(plan: Plan, scorer: Scorer | None) -> PairScores:
+def _scores(plan: Plan, copies: list[Path] | None) -> PairScores:
+    """Percentiles of the scores before and after; ``copies`` are files with the scores of copies."""
     counts = plan.counts
 
     def after() -> Iterator[NDArray[np.float64]]:
         yield from plan.scores("keep")
-        if scorer is not None:
-            yield from _copy_scores(plan, scorer)
+        yield from map(read_array, copies or ())
 
-    covered = scorer is not None or not counts["copy"]
     return PairScores(
         before=_summary(lambda: plan.scores("eligible"), counts["eligible"]),
-        after=_summary(after, counts["keep"] + (counts["copy"] if covered else 0)),
-        after_covers="all rows" if covered else "rows of the source; copies not scored",
+        after=_summary(after, counts["keep"] + (0 if copies is None else counts["copy"])),
+        after_covers="rows of the source; copies not scored" if copies is None else "all rows",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import csv_line, parse_json_object
@@ -26,6 +27,7 @@ from evenli.words.swap.swapper import Lang, Mode, Swapper
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
+_DRAW = 1  # the purpose of random keys that choose a random control; the others are in ``shuffle``
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class CorpusSettings:
     random: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.percentile, Real):
+        if not (isinstance(self.percentile, Real) and 0 <= self.percentile <= 100):
             raise InputError(f"the percentile is a number from 0 to 100, not {self.percentile!r}")
         if isinstance(self.split, str) and self.split != "auto":
             object.__setattr__(self, "split", Split.parse(self.split))
@@ -82,27 +84,43 @@ class CorpusSettings:
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A scored corpus, and the score above which its rows are changed: that at the percentile."""
+    """A scored corpus, and the score above which its rows are changed: that at the percentile.
+
+    What happens to a row depends on all scores, which are gone through again and again. So the shards are read once for
+    them, and the scores wait in a directory: 8 bytes a row, NaN for one without a gold label.
+    """
 
     scored: CorpusScores
+    directory: Path
     percentile: float
-    limit: float
+    limit: float = np.inf  # until it is known
 
     @classmethod
-    def load(cls, scored: CorpusScores | str | Path, percentile: float) -> ScoredRows:
-        """Open the corpus, and find the score at the percentile."""
-        scored = CorpusScores.read(scored)
-        return cls(scored, float(percentile), thresholds(scored, [percentile]).values[float(percentile)])
+    def load(cls, scored: CorpusScores, percentile: float, directory: Path) -> ScoredRows:
+        """Read the scores, and find that at the percentile; ``directory`` is new."""
+        corpus = cls(scored, directory, float(percentile))
+        directory.mkdir()
+        for number, frame in enumerate(scored.frames(["pair_max", "no_gold"])):
+            np.save(corpus.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
+        limits = thresholds(scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in corpus.shards()))
+        return replace(corpus, limit=limits.values[float(percentile)])
 
-    def shards(self, columns: Sequence[str] = ()) -> Iterator[Shard]:
-        """One shard in memory at a time, with the columns asked for."""
+    def file(self, number: int, kind: str) -> Path:
+        """A file that waits in the directory, of the shard of this number."""
+        return self.directory / f"{number:06d}.{kind}"
+
+    def shards(self) -> Iterator[Shard]:
+        """One shard after the other, with the scores of its rows."""
         start = 0
-        # Each name once: a caller may ask for the score as well.
-        names = dict.fromkeys([*columns, "pair_max", "no_gold"])
-        for number, frame in enumerate(self.scored.frames([*names])):
-            eligible = ~frame["no_gold"].to_numpy()
-            yield Shard(number, start, frame, eligible, eligible & (frame["pair_max"].to_numpy() > self.limit))
-            start += frame.height
+        for number in range(len(self.scored.shards)):
+            scores, has_copy = read_array(self.file(number, "scores.npy")), self.file(number, "has_copy.npy")
+            can_swap = read_array(has_copy) if has_copy.is_file() else np.zeros(len(scores), dtype=np.bool_)
+            yield Shard(number, start, scores, ~np.isnan(scores), scores > self.limit, can_swap)
+            start += len(scores)
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[Shard, pl.DataFrame]]:
+        """The same with some columns of the shard itself: a pass over the corpus."""
+        return zip(self.shards(), self.scored.frames(columns), strict=True)
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         """The scored texts of a row."""
@@ -110,42 +128,45 @@ class ScoredRows:
 
 
 class Shard(NamedTuple):
-    """Rows of one shard: which of them have a gold label, and which of these score above the threshold."""
+    """Rows of one shard: their scores, which have a gold label, a score above the threshold, a copy that waits."""
 
     number: int
     start: int
-    frame: pl.DataFrame
+    scores: NDArray[np.float64]
     eligible: Mask
     above: Mask
+    can_swap: Mask
 
-    def part(self, among: Mask) -> tuple[NDArray[np.int64], pl.DataFrame]:
-        """Numbers and columns of some of the rows."""
-        wanted = np.flatnonzero(among)
-        return wanted + self.start, self.frame[wanted]
+    def keys(self, seed: int, purpose: int) -> NDArray[np.float64]:
+        """Random keys of all rows."""
+        return random_keys(seed, purpose, self.start, len(self.scores))
+
+    def rows(self, among: Mask) -> NDArray[np.int64]:
+        """Numbers of some of the rows."""
+        return np.flatnonzero(among) + self.start
 
 
 class SwappedRows:
-    """The swapped copies of rows that have a word to swap, in a new directory.
+    """The swapped copies of rows that have a word to swap.
 
     Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
-    no row is parsed or swapped twice, the rows wait in the directory with what is needed of them later; one shard is in
+    no row is parsed or swapped twice, the rows wait on the disk with what is needed of them later; one shard is in
     memory at a time.
     """
 
-    def __init__(self, corpus: ScoredRows, swapper: Swapper, directory: Path, *, everything: bool = False) -> None:
+    def __init__(self, corpus: ScoredRows, swapper: Swapper, *, everything: bool = False) -> None:
         self.skipped = 0
-        self.directory = directory
         self._corpus, self._swapper = corpus, swapper
-        directory.mkdir()
-        for shard in corpus.shards(["original"]):
-            self._swap(shard, shard.eligible if everything else shard.above)
+        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy, without a header
+        for shard, frame in corpus.frames(["original"]):
+            self._swap(shard, frame["original"], shard.eligible if everything else shard.above)
 
-    def _swap(self, shard: Shard, among: Mask) -> None:
+    def _swap(self, shard: Shard, originals: pl.Series, among: Mask) -> None:
         rows, conflicts = [], []
         columns = self._corpus.scored.columns
         has_copy = np.zeros(len(among), dtype=np.bool_)
-        numbers, frame = shard.part(among)
-        for row, original, score in zip(numbers.tolist(), frame["original"], frame["pair_max"], strict=True):
+        scores = shard.scores[among].tolist()
+        for row, original, score in zip(shard.rows(among).tolist(), originals.filter(among), scores, strict=True):
             record = parse_json_object(original, "scored corpus", halves=True)
             before = self._corpus.texts(record)
             done = swap_pair(self._swapper, before)
@@ -163,31 +184,18 @@ class SwappedRows:
             rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
         texts = [(f"text{at}", pl.String) for at in range(2 * len(columns))]  # before and after the swap
         schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
-        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._file(shard.number, "parquet"))
-        self._file(shard.number, "bits").write_bytes(np.packbits(has_copy).tobytes())
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._corpus.file(shard.number, "swapped"))
+        np.save(self._corpus.file(shard.number, "has_copy.npy"), has_copy)
         if conflicts:
-            with (self.directory / "skipped.csv").open("a", encoding="utf-8", newline="") as stream:
+            with self.skipped_file.open("a", encoding="utf-8", newline="") as stream:
                 stream.writelines(map(csv_line, conflicts))
         self.skipped += len(conflicts)
 
-    def _file(self, number: int, kind: str) -> Path:
-        return self.directory / f"{number:06d}.{kind}"
-
-    def has_copy(self, shard: Shard) -> Mask:
-        """Which rows of a shard can be swapped."""
-        # A bit for each row: this is asked in every pass, and the copies themselves are large.
-        bits = np.frombuffer(self._file(shard.number, "bits").read_bytes(), dtype=np.uint8)
-        return np.unpackbits(bits, count=len(shard.eligible)).view(np.bool_)
-
     def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
-        frame = pl.read_parquet(self._file(number, "parquet"), glob=False)
+        frame = pl.read_parquet(self._corpus.file(number, "swapped"), glob=False)
         # Rows stand in order, and all that can be asked for are there.
         return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
-
-
-def _can_swap(swapped: SwappedRows | None, shard: Shard) -> Mask:
-    return np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
 
 
 @dataclass(frozen=True)
@@ -203,31 +211,27 @@ class Draw:
     cannot: float
 
     @classmethod
-    def make(cls, corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> Draw:
+    def make(cls, corpus: ScoredRows, seed: int) -> Draw:
         """Find both limits, in memory that does not depend on the size of the corpus."""
 
         def rows_of(side: bool) -> Iterator[tuple[Shard, Mask]]:
             for shard in corpus.shards():
-                yield shard, shard.eligible & (_can_swap(swapped, shard) == side)
+                yield shard, shard.eligible & (shard.can_swap == side)
 
         def limit(side: bool) -> float:
             sizes = [(int((shard.above & rows).sum()), int(rows.sum())) for shard, rows in rows_of(side)]
             wanted, there = (sum(column) for column in zip(*sizes, strict=True))
             if not wanted:
                 return -1.0
-            parts: Parts = lambda: (cls._keys(seed, shard)[rows] for shard, rows in rows_of(side))  # noqa: E731
+            parts: Parts = lambda: (shard.keys(seed, _DRAW)[rows] for shard, rows in rows_of(side))  # noqa: E731
             return order_statistics(parts, there, [wanted - 1])[wanted - 1]
 
         return cls(seed, limit(True), limit(False))
 
-    @staticmethod
-    def _keys(seed: int, shard: Shard) -> NDArray[np.float64]:
-        return random_keys(seed, 1, shard.start, len(shard.eligible))
-
-    def rows(self, shard: Shard, can_swap: Mask) -> Mask:
+    def rows(self, shard: Shard) -> Mask:
         """The rows of a shard that are drawn."""
-        limits = np.where(can_swap, self.can_swap, self.cannot)
-        return np.asarray(shard.eligible & (self._keys(self.seed, shard) <= limits))
+        limits = np.where(shard.can_swap, self.can_swap, self.cannot)
+        return np.asarray(shard.eligible & (shard.keys(self.seed, _DRAW) <= limits))
 
 
 class Masks(NamedTuple):
@@ -253,44 +257,36 @@ class Plan:
     drawn: Draw | None = None  # of a random control; without one the score decides
 
     @classmethod
-    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
-        """Drop the rows above the percentile, add a swapped copy of each, or both; ``directory`` holds the copies."""
+    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> Plan:
+        """Drop the rows above the percentile, add a swapped copy of each, or both."""
         about: dict[str, str | bool] = {"method": method}
         if settings.random:
             about = {"method": "random_control", "like": method}
         swapped = None
         if method != "subtract":
             swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
-            swapped = SwappedRows(corpus, swapper, directory, everything=settings.random)
+            swapped = SwappedRows(corpus, swapper, everything=settings.random)
             about |= swapper.settings
-        drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None
+        drawn = Draw.make(corpus, settings.seed) if settings.random else None
         return cls(method, corpus, about, swapped, drawn)
 
     def masks(self, shard: Shard) -> Masks:
         """What happens to the rows of a shard."""
-        can_swap = _can_swap(self.swapped, shard)
-        drop = shard.above if self.drawn is None else self.drawn.rows(shard, can_swap)
-        copy = drop & can_swap
+        drop = shard.above if self.drawn is None else self.drawn.rows(shard)
         # Augmentation keeps the row that it copies.
         keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
-        return Masks(shard.eligible, keep, shard.eligible & ~keep, copy)
+        return Masks(shard.eligible, keep, shard.eligible & ~keep, drop & shard.can_swap)
 
-    def frames(self, which: Which, columns: Sequence[str]) -> Iterator[tuple[int, NDArray[np.int64], pl.DataFrame]]:
-        """Number of the shard, numbers and columns of its rows, shard by shard."""
-        for shard in self.corpus.shards(columns):
-            rows, frame = shard.part(getattr(self.masks(shard), which))
-            if len(rows):
-                yield shard.number, rows, frame
-
-    def copies(self) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
-        """Numbers of the rows that get a copy and what ``SwappedRows.read`` gives of them, shard by shard."""
+    def copies(self) -> Iterator[tuple[Shard, NDArray[np.int64], pl.DataFrame]]:
+        """The rows that get a copy: shard, their numbers and what ``SwappedRows.read`` gives of them."""
         if self.swapped is not None:
-            for number, rows, _ in self.frames("copy", ()):
-                yield rows, self.swapped.read(number, rows)
+            for shard in self.corpus.shards():
+                if len(rows := shard.rows(self.masks(shard).copy)):
+                    yield shard, rows, self.swapped.read(shard.number, rows)
 
     def scores(self, which: Which) -> Iterator[NDArray[np.float64]]:
-        """The pair scores of some of the rows, in parts."""
-        return (frame["pair_max"].to_numpy() for _, _, frame in self.frames(which, ()))
+        """The scores of some of the rows, in parts."""
+        return (shard.scores[getattr(self.masks(shard), which)] for shard in self.corpus.shards())
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

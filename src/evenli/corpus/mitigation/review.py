@@ -69,7 +69,9 @@ class Review:
         self._sorter.add([-score], [csv_line(row)])
 
     def finish(self, columns: Sequence[str]) -> None:
-        """Write NAME.csv and NAME.html."""
+        """Write NAME.csv and NAME.html, if there are rows."""
+        if not self._count:
+            return
         with (self._folder / f"{self._name}.csv").open("wb") as stream:
             stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())
@@ -163,7 +165,8 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]]
     if explain is None:
         stated = GenderWords().words
         return lambda texts: [
-            mark_words(_cut(text), dict.fromkeys(set(_words(text)) & stated, "")) for text in texts
+            mark_words(_cut(text), dict.fromkeys(stated.intersection(re.split(r"[\W_]+", text.lower())), ""))
+            for text in texts
         ], ("Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked.")
 
     def mark(texts: Sequence[str]) -> list[Cell]:
@@ -184,10 +187,6 @@ def driving_words(sentence: SentenceBias) -> str:
     """The words that carry most of the score of a sentence, such as ``football -0.021``."""
     words = sorted(sentence.words, key=lambda word: -abs(word.weighted))
     return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:_DRIVING] if word.weighted)
-
-
-def _words(text: str) -> list[str]:
-    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
 
 
 def _cut(text: str) -> str:

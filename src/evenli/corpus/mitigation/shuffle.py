@@ -67,12 +67,12 @@ class Shuffle:
         for shard in self._plan.corpus.shards():
             masks = self._plan.masks(shard)
             rows = np.arange(shard.start, shard.start + len(masks.keep))
-            keys = random_keys(self._seed, _SPLIT, shard.start, len(rows))
+            keys = shard.keys(self._seed, _SPLIT)
             if self._split.leak_guard:
                 sizes = masks.keep.astype(np.int8) + masks.copy
                 yield Candidates(rows[sizes > 0], sizes[sizes > 0], keys[sizes > 0])
                 continue
-            others = random_keys(self._seed, _COPY_SPLIT, shard.start, len(rows))
+            others = shard.keys(self._seed, _COPY_SPLIT)
             for mask, first, values in ((masks.keep, 0, keys), (masks.copy, self._rows, others)):
                 yield Candidates(rows[mask] + first, np.ones(mask.sum(), np.int8), values[mask])
 

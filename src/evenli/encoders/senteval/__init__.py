@@ -31,7 +31,7 @@ from evenli.encoders.base import (
 )
 from evenli.encoders.senteval.data import EXTRA, TASKS, read_task, task_folder
 
-KIND, _FORMER = "SentEval result", "evenli senteval 1"
+KIND = "SentEval result"
 CLASSIFIERS = ("torch", "sklearn")
 _EVERY = (*TASKS, *EXTRA)
 _ADVICE = "give another file, or overwrite it (--overwrite)"
@@ -163,7 +163,7 @@ class ResultFile:
     def _read(self) -> SentEvalResult:
         try:
             content = read_json(self.path)
-            if is_stamped(content, KIND, former=_FORMER):
+            if is_stamped(content, KIND):
                 return SentEvalResult.from_dict(content)
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.core.errors import InputError
 from evenli.core.extras import need
@@ -22,15 +23,13 @@ from evenli.core.io import hash_text
 from evenli.encoders.base import Embeddings
 from evenli.encoders.senteval import SentEvalSettings, TaskResult
 from evenli.encoders.senteval.data import Rows, Task
-from evenli.encoders.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
+from evenli.encoders.senteval.lockstep import Masks, Objective, Recipe, Tensor, Values, train_together
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 _HELD_OUT = 0.05  # share of the training rows that a final fit is stopped on
 _GRADES = 5
 _GRADED = Recipe(passes=50, most=1000, tenacity=3)
 
-Masks = NDArray[np.bool_]
-Values = NDArray[np.float64]
 Parts = dict[tuple[object, ...], Rows]  # by the purpose that seeds their folds
 
 
@@ -38,11 +37,11 @@ def run_task(task: Task, embeddings: Embeddings, settings: SentEvalSettings) -> 
     """The result of one task; ``embeddings`` are those of its texts, then of the second texts of pairs."""
     if task.subsets:
         return _similarity(task, embeddings)
-    every = torch.from_numpy(embeddings).to(settings.device or "cpu")
-    features, other = every[: len(task)], every[len(task) :]
-    if task.others:  # the features of a pair that InferSent introduced
-        features = torch.cat([(features - other).abs_(), features * other], dim=1)
-    with torch.inference_mode():
+    with torch.inference_mode(mode=False), torch.enable_grad():  # whatever mode the caller is in
+        every = torch.from_numpy(embeddings).to(settings.device or "cpu")
+        features, other = every[: len(task)], every[len(task) :]
+        if task.others:  # the features of a pair that InferSent introduced
+            features = torch.cat([(features - other).abs_(), features * other], dim=1)
         if task.labels is not None:
             return _classified(task, task.labels, features, settings)
         assert task.scores is not None
@@ -126,29 +125,19 @@ def soft_grades(scores: Values) -> NDArray[np.float32]:
 
 def graded(features: Tensor, scores: Values, splits: dict[str, Rows], seed: int, task: str) -> tuple[Values, float]:
     """Learn the grades on the training rows; the expected grade of the test rows, and Pearson's r on the dev rows."""
-    table = Table.of(features)
     targets = torch.from_numpy(soft_grades(scores)).to(features.device)
+
+    def loss(outputs: Tensor, rows: Tensor) -> Tensor:
+        return (outputs.softmax(dim=1) - targets[rows][:, :, None]).square().mean(dim=1)
+
+    def score(outputs: Tensor, models: Rows) -> Values:
+        return np.array([pearson(grades, scores[splits["dev"]]) for grades in _expected(outputs).T])
+
+    objective = Objective(_GRADES, loss, splits["dev"], score)
     train = row_masks([splits["train"]], len(scores))
-    problem = Problem(table, targets, train, splits["dev"], np.zeros(1, dtype=np.int64), np.zeros(1))
-    trained = train_together(problem, _Grades(scores[splits["dev"]]), _GRADED, torch_generator(seed, task, "grades"))
-    test = torch.from_numpy(splits["test"]).to(features.device)
-    return _expected(trained.network.outputs(table, test))[:, 0], float(trained.scores[0])
-
-
-class _Grades:
-    """Squared error of the shares to learn from, Pearson's r on the dev rows to stop by."""
-
-    def __init__(self, scores: Values) -> None:
-        self._scores = scores
-
-    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Gradient of the mean squared error over the grades, through the softmax."""
-        shares = outputs.softmax(dim=1)
-        error = (shares - targets[:, :, None]).mul_(2 / _GRADES)
-        return error.sub_((error * shares).sum(dim=1, keepdim=True)).mul_(shares)
-
-    def score(self, outputs: Tensor, models: Rows) -> Values:
-        return np.array([pearson(one, self._scores) for one in _expected(outputs).T])
+    generator = torch_generator(seed, task, "grades")
+    outputs, reached = train_together(features, objective, train, np.zeros(1), _GRADED, generator)
+    return _expected(outputs(splits["test"]))[:, 0], float(reached[0])
 
 
 def _expected(outputs: Tensor) -> Values:
@@ -202,8 +191,8 @@ class Fitter(Protocol):
     def grid(self, procedure: str) -> tuple[float, ...]:
         """Strengths of the regularisation to try."""
 
-    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
-        """Fit one model for every entry of ``folds`` and ``strengths``; masks are [folds, rows]."""
+    def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
+        """Fit one model for every entry of ``strengths``; masks are [models, rows]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +215,8 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
     if "dev" in splits:
         # The search is the final fit as well: the published procedure does not train again on train and dev.
         grid = fitter.grid("split")
-        train, valid = (row_masks([splits[part]], len(labels)) for part in ("train", "dev"))
-        fits = fitter.fit(train, valid, np.zeros(len(grid), dtype=np.int64), np.array(grid), "search")
+        train, valid = (row_masks([splits[part]] * len(grid), len(labels)) for part in ("train", "dev"))
+        fits = fitter.fit(train, valid, np.array(grid), "search")
         chosen, dev = _best(fits.scores[None])
         answers = fits.predict(test)[:, chosen[0]]
     else:
@@ -262,8 +251,8 @@ def _searched(
         folds = stratified_folds(labels[part], count, numpy_generator(*key, *purpose))
         learn += [part[folds != fold] for fold in range(count)]
         check += [part[folds == fold] for fold in range(count)]
-    which, strengths = np.repeat(np.arange(len(learn)), len(grid)), np.tile(grid, len(learn))
-    fits = fitter.fit(row_masks(learn, rows), row_masks(check, rows), which, strengths, "search")
+    train, valid = (row_masks(some, rows).repeat(len(grid), axis=0) for some in (learn, check))
+    fits = fitter.fit(train, valid, np.tile(grid, len(learn)), "search")
     chosen, dev = _best(fits.scores.reshape(len(parts), count, len(grid)).mean(axis=1))
     # The final fits; some rows are held out where they stop the training.
     learn, check = [], []
@@ -272,7 +261,7 @@ def _searched(
         held = max(1, int(_HELD_OUT * len(part))) if fitter.needs_held_out else 0
         learn.append(mixed[held:])
         check.append(mixed[:held])
-    return fitter.fit(row_masks(learn, rows), row_masks(check, rows), np.arange(len(parts)), grid[chosen], "final"), dev
+    return fitter.fit(row_masks(learn, rows), row_masks(check, rows), grid[chosen], "final"), dev
 
 
 def row_masks(parts: Sequence[Rows], rows: int) -> Masks:
@@ -294,55 +283,35 @@ def _best(scores: Values) -> tuple[Rows, Values]:
 
 
 class TorchFitter:
-    """All fits of a task in lockstep."""
+    """All fits of a task at once, each model stopped by its own validation rows."""
 
     needs_held_out = True
 
     def __init__(self, features: Tensor, labels: Rows, recipe: Recipe, seed: int, task: str) -> None:
-        self._table, self._recipe = Table.of(features), recipe
-        self._seed, self._task = seed, task
+        self._features, self._recipe, self._seed, self._task = features, recipe, seed, task
         self._labels = torch.from_numpy(labels).to(features.device)
-        self._targets = torch.nn.functional.one_hot(self._labels, int(labels.max()) + 1).to(features.dtype)
 
     def grid(self, procedure: str) -> tuple[float, ...]:
         """Weight decays."""
         return DECAYS
 
-    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
-        """Train, each model stopped by its own validation rows."""
-        # Outputs are needed only for rows that validate some model.
+    def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
+        """Cross-entropy to learn from, the share of right validation answers to stop by."""
         watched = np.flatnonzero(valid.any(axis=0))
-        problem = Problem(self._table, self._targets, train, watched, folds, strengths)
-        objective = _Accuracy(self._labels, valid, watched, folds)
+        counted = torch.from_numpy(valid[:, watched].T.copy()).to(self._labels.device)
+
+        def loss(outputs: Tensor, rows: Tensor) -> Tensor:
+            labels = self._labels[rows][:, None].expand(-1, outputs.shape[2])
+            return F.cross_entropy(outputs, labels, reduction="none")
+
+        def score(outputs: Tensor, models: Rows) -> Values:  # from whole counts, so that equal is equal
+            right = _argmax(outputs) == self._labels[watched][:, None]
+            return np.asarray((right & counted[:, models]).sum(dim=0).cpu().numpy() / valid[models].sum(axis=1))
+
+        objective = Objective(int(self._labels.max()) + 1, loss, watched, score)
         generator = torch_generator(self._seed, self._task, stage)
-        network, scores = train_together(problem, objective, self._recipe, generator)
-
-        def predict(rows: Rows) -> Rows:
-            outputs = network.outputs(self._table, torch.from_numpy(rows).to(self._table.matrix.device))
-            return np.asarray(_argmax(outputs).cpu().numpy())
-
-        return Fits(scores, predict)
-
-
-class _Accuracy:
-    """Cross-entropy to learn from, right answers on the validation rows to stop by."""
-
-    def __init__(self, labels: Tensor, valid: Masks, watched: Rows, folds: Rows) -> None:
-        device = labels.device
-        self._labels = labels[torch.from_numpy(watched).to(device)]
-        self._valid = torch.from_numpy(np.ascontiguousarray(valid[:, watched].T)).to(device)
-        self._folds, self._sizes = folds, valid.sum(axis=1)
-
-    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return outputs.softmax(dim=1).sub_(targets[:, :, None])
-
-    def score(self, outputs: Tensor, models: Rows) -> Values:
-        """Share of right answers, from whole counts, so that equal is equal."""
-        folds = self._folds[models]
-        right = _argmax(outputs) == self._labels[:, None]
-        counted = self._valid.index_select(1, torch.from_numpy(folds).to(right.device))
-        hits: Rows = right.logical_and_(counted).sum(dim=0).cpu().numpy()
-        return np.asarray(hits / self._sizes[folds], dtype=np.float64)
+        outputs, scores = train_together(self._features, objective, train, strengths, self._recipe, generator)
+        return Fits(scores, lambda rows: _argmax(outputs(rows)).cpu().numpy())
 
 
 def _argmax(outputs: Tensor) -> Tensor:
@@ -367,7 +336,7 @@ class SklearnFitter:
         """Inverse strengths C, the larger ones for folds on a training part, as in SentEval."""
         return tuple(2.0**power for power in (range(-1, 6) if procedure == "cross_validated" else range(-2, 4)))
 
-    def fit(self, train: Masks, valid: Masks, folds: Rows, strengths: Values, stage: str) -> Fits:
+    def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
         """Fit one model after the other on every core."""
 
         def one(rows: Masks, strength: float) -> Any:
@@ -381,7 +350,7 @@ class SklearnFitter:
             return np.stack([model.predict(self._features[rows]) for model in models], axis=1)
 
         models = self._joblib.Parallel(n_jobs=-1, prefer="threads")(
-            self._joblib.delayed(one)(train[fold], strength) for fold, strength in zip(folds, strengths, strict=True)
+            self._joblib.delayed(one)(rows, strength) for rows, strength in zip(train, strengths, strict=True)
         )
-        scores = [score(model, valid[fold]) for model, fold in zip(models, folds, strict=True)]
+        scores = [score(model, rows) for model, rows in zip(models, valid, strict=True)]
         return Fits(np.array(scores), predict)

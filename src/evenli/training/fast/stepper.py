@@ -167,10 +167,6 @@ class Stepper:
             self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
             self.forward = PlainForward(model, dtype)
 
-    def restart(self, weights: Any) -> None:
-        """Begin anew with a buffer of weights."""
-        self.load_state({"weights": weights, "mean": torch.zeros(()), "square": torch.zeros(())}, 0)
-
     def state(self) -> dict[str, torch.Tensor]:
         """Weights and moments, on the CPU."""
         moments = {"mean": self.optimiser.mean.cpu(), "square": self.optimiser.square.cpu()}

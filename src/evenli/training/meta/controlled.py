@@ -28,7 +28,6 @@ from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Record
 from evenli.core.store import RunDir, replacing
-from evenli.renamed import FormerDict
 from evenli.training.meta.design import ControlledWords as ControlledWords
 from evenli.training.meta.design import Design
 from evenli.training.meta.design import controlled_words as controlled_words
@@ -201,7 +200,7 @@ class TemplateChain(Record, frozen=True):
     sha256: str
 
 
-class ControlledCard(FormerDict, Record, frozen=True):
+class ControlledCard(Record, frozen=True):
     """card.json of a bias-controlled set: whoever trains on the files can check which words carry the bias.
 
     Width and rows are by split, labels are those of rate 1, and ``biased_words`` counts by rate and group.

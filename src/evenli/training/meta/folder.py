@@ -83,13 +83,8 @@ class MetaFolder:
 
     def read_header(self) -> dict[str, Any] | None:
         """Language, levels, settings and hashes; None before the preparation has ended."""
-        stored = self._dir.read_manifest()
-        if stored is None or "design" in stored:
-            return stored
-        # A killed preparation leaves a manifest that names its kind; any other file is not ours to replace.
-        if "kind" not in stored:
-            raise RunError(f"{self._dir.manifest_file} is not of a meta-evaluation; choose another directory")
-        return None
+        stored = self._dir.read_manifest() or {}
+        return stored if "design" in stored else None  # a killed preparation leaves a manifest without a design
 
     @property
     def header(self) -> dict[str, Any]:

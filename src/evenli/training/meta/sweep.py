@@ -13,7 +13,7 @@ squares over all mixtures, ``score = a + sum of slope x level``, seed by seed; s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
@@ -101,8 +101,6 @@ class Separation(_Full, frozen=True):
 
 class Ranked(_Full, frozen=True):
     """How strongly a measure reacts to bias and to plain error."""
-
-    computed: ClassVar[Mapping[str, str]] = {"worth": "net_sensitivity"}  # its name up to version 0.1
 
     measure: str
     sensitivity: Number  # |slope on the bias axis| / span; 0 blind to bias, 1 uses its whole range

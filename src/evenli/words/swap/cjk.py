@@ -2,7 +2,7 @@
 
 Listed words are found longest first, so that 女の子 is taken before 女, and words that merely hold a listed one (其他,
 大丈夫, 母国) are listed as well and stay. No segmenter is used: names are left alone, and a gender word inside a longer
-word that nobody listed would change. ``tools/swap_quality.py`` says how often that happens.
+word that nobody listed would change. ``studies/swap/quality.py`` says how often that happens.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def terminal_blocks(result: CoalResult, *, official: bool) -> list[Block]:
 
 
 def readings_blocks(result: CoalResult) -> list[Block]:
-    """A table of how jobs are read, a row per class; none for a run of an older version."""
+    """A table of how jobs are read, a row per class; none where there are not two groups."""
     if not result.readings:
         return []
     kinds = sorted({(row.reading, row.noun) for row in result.readings}, key=lambda kind: (not kind[1], kind))
@@ -71,11 +71,8 @@ def _labels(result: CoalResult) -> Block:
     intervals = {(row.set, row.group, row.label): row for row in result.shares}
 
     def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN_LABELS}
-        # Runs of older versions have no intervals.
-        return [
-            number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in by_label.items()
-        ]
+        by_label = {label: intervals[subset, group, label] for label in SHOWN_LABELS}
+        return [f"{number(shares[at])} {interval(row.low, row.high, 2)}" for at, row in by_label.items()]
 
     rows = []
     for subset, of in result.proportions.items():

@@ -49,7 +49,7 @@ class OccupationRow(Record, frozen=True):
     entailment: Number
     neutral: Number
     contradiction: Number
-    states_group: bool = False
+    states_group: bool
     """The word itself states a group, so that the right answer is not neutral; it is in none of the causes."""
 
 
@@ -129,10 +129,10 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     minimum_detectable_difference: Number
     occupations: list[OccupationRow]
     published: list[PublishedRow]
-    readings: list[ReadingRow] = msgspec.field(default_factory=list)
-    shares: list[ShareRow] = msgspec.field(default_factory=list)
-    notes: list[str] = msgspec.field(default_factory=list)
-    medians: Numbers = msgspec.field(default_factory=dict)
+    readings: list[ReadingRow]
+    shares: list[ShareRow]
+    notes: list[str]
+    medians: Numbers
 
     gate: ClassVar[Mapping[str, str]] = {"readings": "readings.{stereotype}.{reading}", "medians": "published.{key}"}
 

@@ -66,9 +66,9 @@ class GroupRow(Record, frozen=True):
     default_expected: Estimate
     stereotype: Estimate
     ruled_out: Estimate
-    ruled_out_expected: Estimate | None = None
-    answers: dict[str, Estimate] = msgspec.field(default_factory=dict)
-    pairs: int = 0
+    ruled_out_expected: Estimate
+    answers: dict[str, Estimate]
+    pairs: int
 
 
 class PoolRow(Record, frozen=True):

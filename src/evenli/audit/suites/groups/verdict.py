@@ -84,9 +84,7 @@ def _inferred(row: GroupRow, result: GroupsResult) -> bool:
 
     Where another group is ruled out, all the others stand above it, and nobody is assumed.
     """
-    others = [one.answers[ENTAILMENT].value for one in result.groups if one is not row and one.answers]
-    if not row.answers or not others:
-        return True  # a run of an older version does not say
+    others = [one.answers[ENTAILMENT].value for one in result.groups if one is not row]
     lead = row.answers[ENTAILMENT].value - sum(others) / len(others)
     return bool(lead >= row.default.value / 2)
 
@@ -152,10 +150,10 @@ def _clause(cause: Cause, result: GroupsResult, *, first: bool) -> str:
 
 
 def _bars(result: GroupsResult) -> list[Bar]:
-    """A bar per group; a run of an older version has none."""
+    """A bar per group."""
     bars = []
     for row in result.groups:
-        if not row.answers or any(math.isnan(one.value) for one in row.answers.values()):
+        if any(math.isnan(one.value) for one in row.answers.values()):
             continue
         shares = [
             Share(name, kind, row.answers[label].value, row.answers[label].low, row.answers[label].high)

@@ -26,7 +26,6 @@ from evenli.core.io import file_kind, iter_rows, read_text
 from evenli.core.labels import NEUTRAL
 from evenli.core.parse import csv_reader, unescape_cell
 from evenli.core.record import Record
-from evenli.renamed import FormerDict
 from evenli.words import load_axis, read_lines, read_table
 
 
@@ -77,7 +76,7 @@ class ProbeSettings:
         return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
 
 
-class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
+class ProbeReport(Record, frozen=True, kw_only=True):
     """The settings of a probe set, and what became of the sentences of a corpus.
 
     Attributes:

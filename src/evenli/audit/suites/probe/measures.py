@@ -308,17 +308,13 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> ProbeResult
 def statement(result: SuiteResult) -> str:
     """One sentence where a run has no verdict."""
     gap, direction = (result.measures[name] for name in ("probe_dp", "probe_b"))
-    said = "On the probe the two "
-    if "probe_lean" in result.measures:  # runs of older versions have none
-        lean = result.measures["probe_lean"]
-        # A side is named only where the interval lies on it; without an interval the value decides.
-        low, high = (lean.value, lean.value) if math.isnan(lean.low) else (lean.low, lean.high)
-        side = "female" if low > 0 else "male" if high < 0 else "to neither gender"
-        said = (
-            f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). The two "
-        )
+    lean = result.measures["probe_lean"]
+    # A side is named only where the interval lies on it; without an interval the value decides.
+    low, high = (lean.value, lean.value) if math.isnan(lean.low) else (lean.low, lean.high)
+    side = "female" if low > 0 else "male" if high < 0 else "to neither gender"
     return (
-        f"{said}genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more "
+        f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). "
+        f"The two genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more "
         f"entailed one for B {direction.shown} of the premises."
     )
 
@@ -332,7 +328,6 @@ def shown(result: ProbeResult) -> Block:
         values = ", ".join(
             f"{result.measures[name].title.partition(',')[0]} {result.measures[name].by_stereotype[group].shown}"
             for name in ("probe_lean", "probe_s", "probe_dp", "probe_b")
-            if name in result.measures
         )
         lines.append(f"{group}-dominated occupations: {values}")
     lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")

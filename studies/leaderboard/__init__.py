@@ -1,0 +1,1 @@
+"""A leaderboard of models: rows with intervals, their ranks, submissions and the page."""

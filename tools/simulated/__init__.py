@@ -1,1 +1,0 @@
-"""Simulated models on the real design, for tools/coverage.py."""
