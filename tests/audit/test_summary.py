@@ -16,8 +16,7 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import Audit
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import to_markdown
-from evenli.audit.report.terminal import show_results
-from evenli.audit.suites.base import summarise
+from evenli.audit.report.terminal import show_results, summarise
 from evenli.core.console import bar_lengths
 from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS

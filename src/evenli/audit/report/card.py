@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.report.export import markdown, pipe_table, tables
+from evenli.audit.report.terminal import summarise
 from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import get_suite, judging, summarise
+from evenli.audit.suites.base import get_suite, judging
 from evenli.core.blocks import CARD, Block, Summary, range_of
 from evenli.core.errors import EvenliError, InputError, RunError
 from evenli.core.estimate import Estimate

@@ -25,10 +25,10 @@ from evenli.audit.report.comparison import (
     run_names,
     stability,
 )
-from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks
+from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks, summarise
 from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import FOUND_NOTHING, Texts, get_suite, summarise
+from evenli.audit.suites.base import FOUND_NOTHING, Texts, get_suite
 from evenli.core import page
 from evenli.core.blocks import PAGE, Block, Figure
 from evenli.core.drawing import inline_svg, save_chart

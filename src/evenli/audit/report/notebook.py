@@ -6,7 +6,8 @@ from typing import Any
 
 from evenli.audit.audit import Audit
 from evenli.audit.report.html import all_figures
-from evenli.audit.suites.base import get_suite, summarise
+from evenli.audit.report.terminal import summarise
+from evenli.audit.suites.base import get_suite
 from evenli.core import page
 from evenli.core.blocks import Summary
 from evenli.core.drawing import inline, load_altair

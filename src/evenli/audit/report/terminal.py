@@ -18,8 +18,8 @@ from evenli.audit.differences import Comparison, Difference
 from evenli.audit.predict import read_header
 from evenli.audit.predictions import ABSTAINED
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
-from evenli.audit.suites.base import Suite, get_suite, summarise
-from evenli.core.blocks import TERMINAL, Block, range_of
+from evenli.audit.suites.base import Suite, get_suite, judging
+from evenli.core.blocks import TERMINAL, Block, Summary, range_of
 from evenli.core.console import greyed_out, print_block, print_summary, table, titled
 from evenli.core.errors import EvenliError
 from evenli.core.estimate import Estimate, MeasureResult
@@ -34,6 +34,12 @@ ROBUST = "robust"
 """The suite that asks in other words."""
 _MOST = 200
 """Folders beside a run that are looked into."""
+
+
+def summarise(audit: Audit) -> Summary:
+    """The first screen of a run: of the suite that gave the verdict, else of its first suite."""
+    suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
+    return suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
 
 
 def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:

@@ -5,7 +5,7 @@ Its instance is registered under the entry-point group ``evenli.suites``. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, structs
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairCard, PairSet
-from evenli.audit.results import Audit, Competence, DataCard, SuiteResult, Verdict
+from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
 from evenli.audit.suites.about import About
 from evenli.core.blocks import Block, Fact, Summary
 from evenli.core.errors import InputError
@@ -284,6 +284,11 @@ class Suite:
         return {}
 
 
+def own(function: Callable[..., Any]) -> Any:
+    """A function of a suite's other modules as its method."""
+    return staticmethod(function)
+
+
 def assess_suite(suite: Suite, sample: Sample, scoring: Scoring, problem: str = "") -> SuiteResult:
     """Every measure of a suite with intervals, overall and per stereotype, and what the suite adds.
 
@@ -321,12 +326,6 @@ def get_suite(name: str) -> Suite:
     """A suite by name; the names there are stand in the error."""
     suite: Suite = SUITES.get(name)
     return suite
-
-
-def summarise(audit: Audit) -> Summary:
-    """The first screen of a run: of the suite that gave the verdict, else of its first suite."""
-    suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
-    return suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
 
 
 def refuse(competence: Competence | None) -> Verdict | None:

@@ -7,16 +7,14 @@ from typing import ClassVar
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.results import Competence, Verdict
 from evenli.audit.suites.about import About
-from evenli.audit.suites.base import FOUND_NOTHING, Request, Suite, Texts, data_of
+from evenli.audit.suites.base import FOUND_NOTHING, Request, Suite, Texts, data_of, own
+from evenli.audit.suites.coal import load, results, verdict
 from evenli.audit.suites.coal.blocks import detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.build import built_in
-from evenli.audit.suites.coal.load import check, load
-from evenli.audit.suites.coal.results import CoalResult, summarise
-from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
-from evenli.core.blocks import CARD, PAGE, Block, Summary
-from evenli.core.estimate import MeasureResult
+from evenli.audit.suites.coal.results import CoalResult
+from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE
+from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
 from evenli.stats.sample import Sample
 
@@ -90,24 +88,18 @@ class Coal(Suite):
         "coal": ("NLI-CoAL, the published score", "", ""),
     }
 
-    def pairs(self, request: Request) -> PairSet:
-        return built_in(request) if request.data is None else load(request)
+    check = own(load.check)
+    summarise = own(results.summarise)
+    judge = own(verdict.judge)
+    summary = own(verdict.summary)
+    texts = own(axis_texts)
 
-    def check(self, pairs: PairSet, request: Request) -> PairSet:
-        return check(pairs, request)
+    def pairs(self, request: Request) -> PairSet:
+        return built_in(request) if request.data is None else load.load(request)
 
     def slices(self, frame: pl.DataFrame) -> list[str]:
         stereotypes = frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True)
         return [str(name) for name in stereotypes if name]
-
-    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> CoalResult:
-        return summarise(sample, measured)
-
-    def judge(self, result: CoalResult, competence: Competence | None) -> Verdict:
-        return judge(result, competence)
-
-    def summary(self, result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
-        return summary(result, verdict, sample)
 
     def blocks(self, result: CoalResult, sample: Sample, medium: str) -> list[Block]:
         if medium == PAGE:
@@ -118,9 +110,6 @@ class Coal(Suite):
             return [Block(lines=[detectable_difference(result.minimum_detectable_difference)])]
         card = data_of(sample, self.name)
         return terminal_blocks(result, official=card is not None and card.name.startswith("official"))
-
-    def texts(self, about: About) -> Texts:
-        return axis_texts(about)
 
 
 SUITE = Coal()

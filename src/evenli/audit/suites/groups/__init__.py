@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from evenli.audit.pairs import PairSet
-from evenli.audit.results import Competence, Verdict
-from evenli.audit.suites.about import About
-from evenli.audit.suites.base import Request, Suite, Texts
+from evenli.audit.suites.base import Suite, own
 from evenli.audit.suites.coal import axis_texts
-from evenli.audit.suites.groups.build import check, load
+from evenli.audit.suites.groups import build, results, verdict
 from evenli.audit.suites.groups.measures import CAUSES
-from evenli.audit.suites.groups.results import GroupsResult, blocks, summarise
-from evenli.audit.suites.groups.verdict import NAMES, judge, summary
-from evenli.core.blocks import Block, Summary
-from evenli.core.estimate import MeasureResult
+from evenli.audit.suites.groups.results import GroupsResult
+from evenli.core.blocks import Block
 from evenli.stats.sample import Sample
 
 
@@ -25,30 +20,19 @@ class Groups(Suite):
     headline = "coal_n"
     result = GroupsResult
     takes = ("occupations",)
-    causes = NAMES
+    causes = verdict.NAMES
     listed = (*CAUSES, "coal_n", "distance")
     hub = ("", "NLI-CoAL, n groups")
 
-    def pairs(self, request: Request) -> PairSet:
-        return load(request)
-
-    def check(self, pairs: PairSet, request: Request) -> PairSet:
-        return check(pairs, request)
-
-    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> GroupsResult:
-        return summarise(sample, measured)
-
-    def judge(self, result: GroupsResult, competence: Competence | None) -> Verdict:
-        return judge(result, competence)
-
-    def summary(self, result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
-        return summary(result, verdict, sample)
+    pairs = own(build.load)
+    check = own(build.check)
+    summarise = own(results.summarise)
+    judge = own(verdict.judge)
+    summary = own(verdict.summary)
+    texts = own(axis_texts)
 
     def blocks(self, result: GroupsResult, sample: Sample, medium: str) -> list[Block]:
-        return blocks(result)
-
-    def texts(self, about: About) -> Texts:
-        return axis_texts(about)
+        return results.blocks(result)
 
 
 SUITE = Groups()

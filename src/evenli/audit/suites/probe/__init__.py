@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.about import About
-from evenli.audit.suites.base import Request, Suite, Texts
+from evenli.audit.suites.base import Request, Suite, Texts, own
+from evenli.audit.suites.probe import measures
 from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
 from evenli.audit.suites.probe.languages import LANGUAGES, build_probe_in
-from evenli.audit.suites.probe.measures import ProbeResult, leans_dominant, shown, statement, summarise
+from evenli.audit.suites.probe.measures import ProbeResult, leans_dominant, shown
 from evenli.core.blocks import PAGE, Block
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult
 from evenli.stats.sample import Sample
 
 
@@ -36,6 +36,9 @@ class Probe(Suite):
     conclusions = ("probe_lean", "probe_dp", "probe_b")
     self_sufficient = False
 
+    summarise = own(measures.summarise)
+    statement = own(measures.statement)
+
     def pairs(self, request: Request) -> PairSet:
         other = request.lang in LANGUAGES
         # Everything but the language is checked as for the English probe.
@@ -52,12 +55,6 @@ class Probe(Suite):
 
     def slices(self, frame: pl.DataFrame) -> list[str]:
         return [str(name) for name in frame["stereotype"].sort().unique(maintain_order=True) if name]
-
-    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> ProbeResult:
-        return summarise(sample, measured)
-
-    def statement(self, result: ProbeResult) -> str:
-        return statement(result)
 
     def blocks(self, result: ProbeResult, sample: Sample, medium: str) -> list[Block]:
         if medium != PAGE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,16 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.about import About
-from evenli.audit.suites.base import Request, Suite, Texts
+from evenli.audit.suites.base import Suite, own
 from evenli.audit.suites.coal import axis_texts
-from evenli.audit.suites.robust.build import load
+from evenli.audit.suites.robust import build, results
 from evenli.audit.suites.robust.curve import on_shared
-from evenli.audit.suites.robust.results import RobustResult, blocks, contrast, statement, summarise
+from evenli.audit.suites.robust.results import RobustResult
 from evenli.audit.suites.robust.stability import PURPOSE
 from evenli.core.blocks import PAGE, Block
 from evenli.core.errors import MissingExtraError
-from evenli.core.estimate import MeasureResult
 from evenli.core.extras import check_extra
 from evenli.stats.sample import Sample
 
@@ -37,8 +35,12 @@ class Robust(Suite):
     items = "pairs"
     self_sufficient = False
 
-    def pairs(self, request: Request) -> PairSet:
-        return load(request)
+    pairs = own(build.load)
+    summarise = own(results.summarise)
+    statement = own(results.statement)
+    shared = own(on_shared)
+    contrast = own(results.contrast)
+    texts = own(axis_texts)
 
     def announce(self, pairs: PairSet) -> Sequence[str]:
         try:
@@ -48,14 +50,8 @@ class Robust(Suite):
             return f"{error}; everything else is computed without it", *pairs.notes[:1]
         return pairs.notes[:1]
 
-    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> RobustResult:
-        return summarise(sample, measured)
-
-    def statement(self, result: RobustResult) -> str:
-        return statement(result)
-
     def blocks(self, result: RobustResult, sample: Sample, medium: str) -> list[Block]:
-        shown = blocks(result)
+        shown = results.blocks(result)
         if medium != PAGE:
             return shown
         from evenli.audit.suites.robust.chart import figure  # here: only a report needs charts
@@ -65,15 +61,6 @@ class Robust(Suite):
     def biased(self, sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
         asked = ~sample.frame["occupation"].is_null()
         return sample.biased[asked.to_numpy()], sample.frame.filter(asked)
-
-    def shared(self, first: Sample, second: Sample) -> tuple[Sample, Sample]:
-        return on_shared(first, second)
-
-    def contrast(self, first: RobustResult, second: RobustResult) -> Mapping[str, int | str]:
-        return contrast(first, second)
-
-    def texts(self, about: About) -> Texts:
-        return axis_texts(about)
 
 
 SUITE = Robust()
