@@ -282,9 +282,9 @@ def table(source: Path) -> None:
         )
 
 
-def slope(value: float, high: float | None) -> str:
+def slope(value: float, high: float) -> str:
     """A slope with half its interval over seeds."""
-    return f"{value:+.2f}" + ("" if high is None else f" ± {high - value:.2f}")
+    return f"{value:+.2f}" + ("" if np.isnan(high) else f" ± {high - value:.2f}")
 
 
 def correlations(measure: str, taught: np.ndarray, given: np.ndarray) -> list[str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import math
 import shutil
 import subprocess
 import sys
@@ -272,7 +273,7 @@ def table(source: Path) -> None:
         for one in (one for one in results.responses if one.measure in MATRIX):
             cells = []
             for taught, learnt in zip(one.taught.values(), one.learnt.values(), strict=True):
-                around = "" if taught.high is None else f" ± {taught.high - taught.value:.2f}"
+                around = "" if math.isnan(taught.high) else f" ± {taught.high - taught.value:.2f}"
                 cells.append(f"{taught.value:+.2f}{around} / {learnt.value:+.2f}")
             about = [plan.name, str(len(results.seeds)), share, one.title]
             print(f"| {' | '.join([*about, *cells, f'{one.fit:.2f}'])} |")

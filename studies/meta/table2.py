@@ -145,7 +145,7 @@ def table(source: Path) -> None:
             for name in ("coal", "fn_bias"):
                 axis = result[name].axis["bias"]
                 one, scores = axis.pearson, axis.scores.mean(axis=0)
-                interval = "" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"  # one seed has none
+                interval = "" if math.isnan(one.low) else f" [{one.low:.3f}, {one.high:.3f}]"  # one seed has none
                 cells.append("no corr." if math.isnan(one.value) else f"{one.value:.3f}{interval}, p {one.p:.4f}")
                 cells.append(f"{scores[-1] - scores[0]:+.3f}")
             printed = "; ".join(f"{row['coal_corr']}, {row['fn_corr']}" for row in result.published)

@@ -438,7 +438,7 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
         ("{", "results.json"),
         ('{"schema": 99, "evenli": "9.0"}', "schema 99"),
         ('{"schema": 1, "evenli": "0.1"}', "schema 1"),
-        ('{"schema": 2}', "verdict"),
+        ('{"schema": 3}', "verdict"),
     ):
         (folder / "results.json").write_text(content)
         files = {**header["files"], "results.json": hash_files([folder / "results.json"])}

@@ -257,7 +257,7 @@ def test_occupations_and_the_labour_market(runs: Path) -> None:
 def test_unlisted_occupations_have_no_percentage() -> None:
     pairs = build_probe(per_occupation=2, occupations={"nurse": "female", "juggler": "male", "lawyer": "male"}).pairs
     results = evenli.audit("fake:biased", data=pairs, suites=("probe",), scoring=FAST).to_dict()
-    VALIDATOR.validate({"schema": 2, "evenli": "x", **results})
+    VALIDATOR.validate({"schema": 3, "evenli": "x", **results})
     assert results["probe"]["labour"] is None
     assert {row["occupation"]: row["women_percent"] for row in results["probe"]["occupations"]}["juggler"] is None
 

@@ -21,7 +21,7 @@ def test_audit_json_is_json_only(run_cli, tmp_path: Path) -> None:
     assert results["verdict"]["code"] == "bias"
     folder = tmp_path / results["folder"]
     stored = json.loads((folder / "results.json").read_text())
-    assert stored["schema"] == 2 and stored["coal"] == results["coal"]
+    assert stored["schema"] == 3 and stored["coal"] == results["coal"]
     header = json.loads((folder / "run.json").read_text())
     assert {"model", "data", "seed", "settings", "timings", "plan", "evenli"} <= set(header)
     assert (folder / "predictions.parquet").is_file()
@@ -114,7 +114,7 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     )
     out = run_cli("predict", "fake:neutral", "--data", path, "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)
-    assert summary["accuracy"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
+    assert summary["accuracy"]["value"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
 
 
 BAD = {
@@ -192,7 +192,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case: str, run_cli, workplace: Pa
 def test_incomplete_run_cannot_be_measured(run_cli, tmp_path: Path) -> None:
     from evenli.core.store import with_hash
 
-    (tmp_path / "run.json").write_text(json.dumps(with_hash({"schema": 2, "status": "running"})))
+    (tmp_path / "run.json").write_text(json.dumps(with_hash({"schema": 3, "status": "running"})))
     out = run_cli("measure", tmp_path)
     assert out.returncode == 2 and "complete" in out.stderr
 

@@ -318,9 +318,9 @@ def test_predict_keeps_columns_reads_numbers_and_prints_intervals(tmp_path: Path
     file = pair_file(rows)
     out = invoke("predict", "fake:neutral", "--data", file, "-o", tmp_path / "p", "--json")
     found = json.loads(out.output)
-    assert found["accuracy"] == pytest.approx(1 / 3, abs=1e-6) and found["gold"] == 3
-    low, high = found["accuracy_interval"]
-    assert low == pytest.approx(0.0615, abs=1e-3) and high == pytest.approx(0.7923, abs=1e-3)
+    assert found["accuracy"]["value"] == pytest.approx(1 / 3, abs=1e-6) and found["gold"] == 3
+    assert found["accuracy"]["low"] == pytest.approx(0.0615, abs=1e-3)
+    assert found["accuracy"]["high"] == pytest.approx(0.7923, abs=1e-3)
     assert "0 as entailment, 1 as neutral, 2 as contradiction" in found["notes"][0]
     table = pl.read_parquet(tmp_path / "p" / "predictions.parquet")
     assert table["source"].to_list() == ["s0", "s1", "s2", "s3"]

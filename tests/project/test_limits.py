@@ -18,7 +18,7 @@ from evenli.audit.audit import load_run
 from evenli.audit.models.loading import check_folder, one_line, read_fields
 from evenli.audit.models.onnx import data_files, open_session
 from evenli.core import parse
-from evenli.core.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
+from evenli.core.binary import read_array, read_arrays, read_parquet, read_tensors, silence_fd
 from evenli.core.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.core.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
 from evenli.core.parse import parse_json, parse_toml
@@ -45,7 +45,7 @@ def test_a_row_beyond_the_limits_names_its_line(value: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)
 def test_stored_json_beyond_the_limits_is_one_line(value: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    file.write_text(f'{{"schema": 2, "status": {value}}}', encoding="utf-8")
+    file.write_text(f'{{"schema": 3, "status": {value}}}', encoding="utf-8")
     for read, kind in ((read_json, InputError), (read_test, InputError), (read_fields, ModelError)):
         with pytest.raises(kind, match=r"run\.json"):
             read(file)
@@ -200,13 +200,13 @@ def test_a_zst_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_panic_says_is_not_heard_and_all_else_is(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyError), unheard():
+    with pytest.raises(KeyError), silence_fd():
         os.write(2, b"thread 'async-executor-0' panicked\n")
         raise KeyError
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "afterwards\n"
     print("before")
-    with unheard(1):
+    with silence_fd(1):
         os.write(1, b"Ignored unknown kwarg option a\xc2\x85FORGED\n")
     assert capfd.readouterr().out == "before\n"
 

@@ -22,13 +22,13 @@ from evenli.audit.differences import ComparisonResult
 from evenli.audit.gate import gate
 from evenli.audit.prediction_summary import summarise
 from evenli.core.errors import RunError
+from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
 from evenli.corpus.balance import Balance
 from evenli.corpus.mitigation.card import Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.encoders.seat import SeatResult
 from evenli.training.meta.sweep import Ranked, SweepResult
 from evenli.training.nli import Outcome
-from evenli.training.progress import Accuracy
 
 SOURCE = Path(evenli.__file__).parent
 SETTINGS = {"ScoreSettings", "_Settings"}
@@ -98,7 +98,7 @@ def test_results_of_runs_come_back(tmp_path: Path) -> None:
     passed = valid(gate(first, policy="standard"))
     assert passed["passed"] is False and passed["policy"] == "standard"
     assert "policy" not in valid(gate(second, ["coal > 0.9"]))
-    assert set(valid(summarise(first.predictions))) >= {"shares", "accuracy_interval", "timings"}
+    assert set(valid(summarise(first.predictions))) >= {"shares", "accuracy", "timings"}
     assert valid(verify_run(tmp_path / "even"))["numbers"] > 40
     compared = compare_runs(first, second)
     plain = returns(compared.result)
@@ -123,7 +123,8 @@ def test_association_tests_come_back() -> None:
 
 def test_numbers_that_were_stored_in_full_stay_full(tmp_path: Path) -> None:
     third = 1 / 3
-    outcome = Outcome(tmp_path, 1, 10, third, third, Accuracy(third, 0.1, 0.6, 9), (Accuracy(third, 0.1, 0.6, 9),))
+    dev = Estimate(third, 0.1, 0.6, 0.1, 0.95, 9)
+    outcome = Outcome(tmp_path, 1, 10, third, third, dev, (dev,))
     plain = valid(outcome)
     assert plain["seconds"] == third == plain["history"][0]["value"] and plain["folder"] == str(tmp_path)
     assert Outcome.from_dict(plain) == outcome
@@ -133,7 +134,8 @@ def test_numbers_that_were_stored_in_full_stay_full(tmp_path: Path) -> None:
     card = CorpusCard({}, "x", ["text"], Threshold(90, third), counts, scores, {}, balance, [], "shown", {})
     assert valid(card)["threshold"]["value"] == third and CorpusCard.from_dict(card.to_dict()) == card
     ranked = Ranked("coal", third, None, third, None, "")
-    assert valid(ranked)["net_sensitivity"] == third and Ranked.from_dict(ranked.to_dict()).pearson is None
+    assert valid(ranked)["net_sensitivity"] == third
+    assert math.isnan(Ranked.from_dict(ranked.to_dict()).pearson)
     sweep = SweepResult(
         "en", "x", [1], {"bias": [0.0, third], "mix": [[0.0, third]]}, {"lowest": math.nan}, [], [ranked], []
     )

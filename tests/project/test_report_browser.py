@@ -135,7 +135,7 @@ def poison(source: Path, target: Path) -> Path:
     )
     table.write_parquet(target / "predictions.parquet")
     results = {
-        "schema": 2,
+        "schema": 3,
         "kind": "prediction run",
         "evenli": PAYLOADS[0],
         **assess(Predictions(table, header)).to_dict(),

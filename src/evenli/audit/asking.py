@@ -11,9 +11,8 @@ from scipy.special import softmax
 
 from evenli.audit.models import NLIModel, OutOfMemory
 from evenli.audit.models.base import Items, Prepared, plan_batches
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.results import Repeat
-from evenli.core.errors import ModelError
+from evenli.core.errors import ModelError, foreign_code
 from evenli.core.labels import LABELS
 
 _SHARE, _MOST = 16, 64

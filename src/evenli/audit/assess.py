@@ -1,11 +1,12 @@
-"""From a prediction table to results: every measure, its interval, competence and the verdict."""
+"""From a prediction table to results: every measure, its interval, competence and the verdict; a finished audit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +20,7 @@ from evenli.audit.results import (
     AuditResult,
     Competence,
     DataCard,
-    ModelCard,
+    ModelInfo,
     Repeat,
     SuiteResult,
     Timings,
@@ -37,6 +38,9 @@ from evenli.stats.intervals import wilson
 from evenli.stats.measure import Measure, as_measure, is_registered
 from evenli.stats.sample import Sample
 from evenli.words.axes import shipped_names
+
+if TYPE_CHECKING:
+    from evenli.audit.compare import RunComparison
 
 OwnMeasure = Measure | Callable[[Sample], Any]
 
@@ -64,7 +68,7 @@ def assess(
     verdict = _verdict(predictions, results, gate)
     results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     result = AuditResult(
-        model=ModelCard.from_dict(header.get("model", {})),
+        model=ModelInfo.from_dict(header.get("model", {})),
         data=cards,
         timings=Timings.from_dict(header.get("timings", {})),
         repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
@@ -230,3 +234,95 @@ def _accuracy(right: pl.Series) -> Estimate:
         return Estimate.undefined("no pairs")
     share = hits / n
     return Estimate(share, *wilson(share, n), float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit gives back: typed results, the table behind them, and the folder both are in.
+
+    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
+
+    Attributes:
+        result: Everything that ``results.json`` holds, as typed values.
+        predictions: Every pair with its three logits: ``predictions.frame`` is a polars table.
+        folder: The run folder, or None if nothing was written.
+    """
+
+    result: AuditResult
+    predictions: Predictions
+    folder: Path | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Code and sentence."""
+        return self.result.verdict
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Contents of run.json: model, data, settings."""
+        return self.predictions.header
+
+    @property
+    def name(self) -> str:
+        """The model's name, with its revision where it has one."""
+        return self.result.model.title
+
+    @property
+    def path(self) -> Path:
+        """The run folder, or where it would be."""
+        return self.folder or Path("-")
+
+    def __getattr__(self, name: str) -> SuiteResult:
+        """A suite of the audit by name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cast(SuiteResult, getattr(self.result, name))
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.result.suites]
+
+    def to_dict(self) -> dict[str, Any]:
+        """results.json as plain values."""
+        return self.result.to_dict()
+
+    def sample(self, suite: str) -> Sample:
+        """The answered rows of a suite, as its measures read them; one for everything that shows them."""
+        return self.predictions.sample(suite, published=self.result.scoring.published)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per suite, measure and stereotype: value, interval, standard error, n."""
+        numbers = ("value", "low", "high", "se", "n", "note")
+        rows = [
+            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
+            | {name: getattr(estimate, name) for name in numbers}
+            for suite, measure, stereotype, estimate in self.result.estimates()
+        ]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
+        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
+
+    def _repr_html_(self) -> str:
+        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
+        from evenli.audit.report.notebook import show
+
+        return show(self)
+
+    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
+        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
+        from evenli.audit.report.html import report
+
+        return report(self, path, charts)
+
+    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
+        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
+        from evenli.audit.compare import compare_runs
+
+        return compare_runs(self, *others, suite=suite)
+
+    def plot(self, name: str | None = None) -> Any:
+        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
+        from evenli.audit.report.notebook import plot
+
+        return plot(self, name)

@@ -9,18 +9,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
 from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
 from evenli.audit.predictions import Predictions
-from evenli.audit.results import Audit as Audit
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.core.callable import path_of
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.estimate import Scoring
 from evenli.core.io import read_json
 from evenli.core.record import Record
@@ -350,10 +350,8 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
     RunFolder(folder).verify(file.name)
-    try:
+    with translated(f"{file} cannot be read (", f"); {advice}", into=RunError, kinds=(RunError,)):
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
-    except RunError as error:
-        raise RunError(f"{file} cannot be read ({error}); {advice}") from error
     missing = [name for name in suites if name not in result.suites]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")

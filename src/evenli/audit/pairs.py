@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import DataCard
 from evenli.core.errors import InputError
-from evenli.core.record import Numbers
 
 PAIR_COLUMNS = {
     "id": "unique within the set",
@@ -57,18 +55,6 @@ def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.i
     _, first, where = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return first[order], np.argsort(order)[where]
-
-
-class PairCard(DataCard, frozen=True):
-    """What run.json keeps of a pair set.
-
-    Attributes:
-        scores: Share of men minus share of women by occupation, where the list of occupations has it.
-    """
-
-    optional: ClassVar[tuple[str, ...]] = ("occupation_list", "scores")
-
-    scores: Numbers = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,9 +129,9 @@ class PairSet:
         """The rows that satisfy ``condition``."""
         return replace(self, frame=self.frame.filter(condition))
 
-    def card(self) -> PairCard:
+    def card(self) -> DataCard:
         """A machine-readable data-set card: counts, hash, source and notes."""
-        return PairCard(
+        return DataCard(
             name=self.name,
             suite=self.suite,
             lang=self.lang,

@@ -28,11 +28,10 @@ from evenli._version import __version__
 from evenli.audit.asking import Asker, ask_again, remark
 from evenli.audit.models import NLIModel
 from evenli.audit.models.base import ModelInfo, Prepared
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet, distinct_pairs
 from evenli.audit.predictions import Predictions
-from evenli.core.binary import decoding, read_parquet, unheard
-from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.binary import decoding, read_parquet, silence_fd
+from evenli.core.errors import InputError, ModelError, RunError, foreign_code
 from evenli.core.io import hash_files, hash_text, to_plain
 from evenli.core.labels import LABELS
 from evenli.core.parse import check_regular
@@ -250,7 +249,7 @@ class _Job:
         return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
 
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _KIND = "prediction run"
@@ -368,7 +367,7 @@ def _is_shard(file: Path) -> bool:
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
-        with decoding(file), unheard():
+        with decoding(file), silence_fd():
             return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
     except (OSError, InputError):
         return False

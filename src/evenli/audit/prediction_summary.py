@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,23 +13,11 @@ from evenli.audit.predict import PredictSettings, RunFolder, predict
 from evenli.audit.predictions import ABSTAINED, Predictions
 from evenli.audit.results import Timings
 from evenli.audit.suites.files import read_pairs
-from evenli.core.format import with_interval
-from evenli.core.io import DIGITS
+from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS
-from evenli.core.record import Number, Record
+from evenli.core.record import Record
 from evenli.core.terminal import Progress
-from evenli.stats.proportion import wilson
-
-
-class Share(Record, frozen=True):
-    """A share with the ends of its interval."""
-
-    value: Number
-    low: Number
-    high: Number
-
-    def __str__(self) -> str:
-        return with_interval(self.value, self.low, self.high)
+from evenli.stats.proportion import share_of
 
 
 class PredictionSummary(Record, frozen=True):
@@ -46,34 +33,28 @@ class PredictionSummary(Record, frozen=True):
     """
 
     optional: ClassVar[tuple[str, ...]] = ("abstained",)
-    computed: ClassVar[Mapping[str, str]] = {"shares": "shares", "accuracy_interval": "accuracy_interval"}
+    computed: ClassVar[Mapping[str, str]] = {"shares": "shares"}
 
     pairs: int
     predicted: dict[str, int]
     gold: int
-    accuracy: Number
+    accuracy: Estimate
     timings: Timings | None = None
     abstained: int | None = None
 
     @property
-    def shares(self) -> dict[str, Share]:
-        """Share of every label with the ends of its interval."""
-        n = self.pairs
-        return {name: Share(count / n, *wilson(count / n, n)) for name, count in self.predicted.items()}
-
-    @property
-    def accuracy_interval(self) -> tuple[float, float] | None:
-        """Ends of the interval of the accuracy; None without gold labels."""
-        return wilson(self.accuracy, self.gold) if self.gold else None
+    def shares(self) -> dict[str, Estimate]:
+        """Share of every label."""
+        return {name: share_of(count, self.pairs) for name, count in self.predicted.items()}
 
     def lines(self) -> list[str]:
         """The same for people."""
-        shown = [f"{name} {self.predicted[name]} ({share})" for name, share in self.shares.items()]
+        shown = [f"{name} {self.predicted[name]} ({share.shown})" for name, share in self.shares.items()]
         if self.abstained is not None:
             shown.append(f"abstained {self.abstained}")
         lines = [f"{self.pairs} pairs: {', '.join(shown)}"]
-        if (ends := self.accuracy_interval) is not None:
-            lines.append(f"accuracy {Share(self.accuracy, *ends)} on {self.gold} pairs with a gold label")
+        if self.gold:
+            lines.append(f"accuracy {self.accuracy.shown} on {self.gold} pairs with a gold label")
         return [*lines, "95% intervals, for pairs that are independent of each other"]
 
 
@@ -85,7 +66,7 @@ def summarise(predictions: Predictions) -> PredictionSummary:
         pairs=len(answers),
         predicted={label: answers.count(label) for label in LABELS},
         gold=len(right),
-        accuracy=round(sum(right) / len(right), DIGITS) if right else math.nan,
+        accuracy=share_of(sum(right), len(right)),
         timings=Timings.from_dict(timings) if timings else None,
         abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
     )

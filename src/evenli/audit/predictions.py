@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.core.binary import read_parquet
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.labels import LABELS
 from evenli.core.store import ANEW
 from evenli.stats.sample import Sample, Table
@@ -82,10 +82,8 @@ class Predictions(Table):
         """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""
         if not Path(path).exists():
             raise RunError(f"{path} is missing; run the command that made it again")
-        try:
+        with translated("", f"; {ANEW}", into=RunError, kinds=(InputError,)):
             frame = read_parquet(Path(path))
-        except InputError as error:
-            raise RunError(f"{error}; {ANEW}") from error
         header = dict(header or {})
         if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -17,13 +15,6 @@ from evenli.core.errors import RunError
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.record import Number, Numbers, Record
 from evenli.core.registry import SUITES
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from evenli.audit.compare import RunComparison
-    from evenli.audit.predictions import Predictions
-    from evenli.stats.sample import Sample
 
 VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 
@@ -108,17 +99,29 @@ class Competence(Record, frozen=True):
         return self.gold.n > 0 and self.stated.n > 0
 
 
-class ModelCard(Record, frozen=True):
-    """The audited model, as run.json describes it."""
+class ModelInfo(Record, frozen=True):
+    """What a run remembers about the model that it asked; a stored table need not know all of it.
+
+    Attributes:
+        spec: As the user gave it.
+        backend: Name in the registry: hf, onnx, py, fake or that of a plug-in.
+        name: Name for people.
+        fingerprint: A hash that changes when the answers may change.
+        labels: The model's own label order.
+        revision: Commit of a hub model.
+        device: Where the model ran.
+        dtype: Number format of the weights.
+        max_length: Longest input in tokens; None where the model has no tokenizer of ours.
+    """
 
     extensible: ClassVar[bool] = True  # what a backend adds
     printed: ClassVar[tuple[str, ...]] = ("name", "spec", "revision", "device")
 
-    name: str = "?"
     spec: str = ""
     backend: str = ""
+    name: str = "?"
     fingerprint: str = ""
-    labels: list[str] = []
+    labels: tuple[str, ...] = ()
     revision: str = ""
     device: str = "?"
     dtype: str = ""
@@ -172,9 +175,14 @@ class Repeat(Record, frozen=True):
 
 
 class DataCard(Record, frozen=True):
-    """One audited pair set, as ``PairSet.card`` describes it."""
+    """One pair set, as ``PairSet.card`` describes it.
+
+    Attributes:
+        scores: Share of men minus share of women by occupation, where the list of occupations has it.
+    """
 
     extensible: ClassVar[bool] = True  # what a reader adds
+    optional: ClassVar[tuple[str, ...]] = ("scores",)
     printed: ClassVar[tuple[str, ...]] = ("name", "lang", "source", "occupation_list", "notes")
 
     name: str
@@ -189,6 +197,7 @@ class DataCard(Record, frozen=True):
     sha256: str = ""
     notes: list[str] = []
     occupation_list: str = ""
+    scores: Numbers = msgspec.field(default_factory=dict)
 
 
 class SuiteResult(Record, frozen=True, kw_only=True):
@@ -258,7 +267,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
 
     optional: ClassVar[tuple[str, ...]] = ("suites", "prompting")
 
-    model: ModelCard = ModelCard()
+    model: ModelInfo = ModelInfo()
     data: list[DataCard] = []
     timings: Timings = Timings()
     repeat: Repeat | None = None
@@ -301,97 +310,3 @@ class AuditResult(Record, frozen=True, kw_only=True):
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)
         return msgspec.structs.replace(result, suites=suites)
-
-
-@dataclass(frozen=True, repr=False)
-class Audit:
-    """What an audit gives back: typed results, the table behind them, and the folder both are in.
-
-    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
-
-    Attributes:
-        result: Everything that ``results.json`` holds, as typed values.
-        predictions: Every pair with its three logits: ``predictions.frame`` is a polars table.
-        folder: The run folder, or None if nothing was written.
-    """
-
-    result: AuditResult
-    predictions: Predictions
-    folder: Path | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """Code and sentence."""
-        return self.result.verdict
-
-    @property
-    def header(self) -> dict[str, Any]:
-        """Contents of run.json: model, data, settings."""
-        return self.predictions.header
-
-    @property
-    def name(self) -> str:
-        """The model's name, with its revision where it has one."""
-        return self.result.model.title
-
-    @property
-    def path(self) -> Path:
-        """The run folder, or where it would be."""
-        return self.folder or Path("-")
-
-    def __getattr__(self, name: str) -> SuiteResult:
-        """A suite of the audit by name."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return cast(SuiteResult, getattr(self.result, name))
-
-    def __dir__(self) -> list[str]:
-        return [*object.__dir__(self), *self.result.suites]
-
-    def to_dict(self) -> dict[str, Any]:
-        """results.json as plain values."""
-        return self.result.to_dict()
-
-    def sample(self, suite: str) -> Sample:
-        """The answered rows of a suite, as its measures read them; one for everything that shows them."""
-        return self.predictions.sample(suite, published=self.result.scoring.published)
-
-    def to_frame(self) -> pl.DataFrame:
-        """One row per suite, measure and stereotype: value, interval, standard error, n."""
-        import polars as pl
-
-        numbers = ("value", "low", "high", "se", "n", "note")
-        rows = [
-            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
-            | {name: getattr(estimate, name) for name in numbers}
-            for suite, measure, stereotype, estimate in self.result.estimates()
-        ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
-
-    def __repr__(self) -> str:
-        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
-        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
-
-    def _repr_html_(self) -> str:
-        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
-        from evenli.audit.report.notebook import show
-
-        return show(self)
-
-    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
-        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
-        from evenli.audit.report.html import report
-
-        return report(self, path, charts)
-
-    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
-        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
-        from evenli.audit.compare import compare_runs
-
-        return compare_runs(self, *others, suite=suite)
-
-    def plot(self, name: str | None = None) -> Any:
-        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
-        from evenli.audit.report.notebook import plot
-
-        return plot(self, name)

@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from evenli.core.errors import EvenliError, InputError
+from evenli.core.errors import InputError, reason_of, translated
 from evenli.core.extras import need
 from evenli.core.parse import FORMULA, NUMBER, check_ratio, check_regular, escape_cell
 
@@ -27,29 +27,26 @@ _ROWS_PER_BYTE = 50
 
 @contextlib.contextmanager
 def decoding(path: Path | str) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library do into one line; panics of Rust are not even an ``Exception``."""
-    try:
+    """Turn whatever a damaged file makes a library do into one line."""
+
+    def reason(error: BaseException) -> str:
+        hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in str(error) else ""
+        return reason_of(error) + hint
+
+    with translated(f"cannot read {path}: ", reason=reason, missing=f"no such file: {path}"):
         yield
-    except (EvenliError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: {path}") from error
-    except BaseException as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200] or type(error).__name__
-        hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in reason else ""
-        raise InputError(f"cannot read {path}: {reason}{hint}") from error
 
 
 @contextlib.contextmanager
-def unheard(descriptor: int = 2) -> Iterator[None]:
+def silence_fd(descriptor: int = 2) -> Iterator[None]:
     """Silence stderr (or stdout, 1) during calls into Rust, which writes there past Python; the caller reports errors.
 
     A panic is written to stderr; remarks on odd fields of a tokenizer go to stdout, with whatever the file holds.
     """
     with contextlib.suppress(AttributeError, OSError, ValueError):
-        (sys.stdout if descriptor == 1 else sys.stderr).flush()  # what Python holds back is to be heard
+        (sys.stdout if descriptor == 1 else sys.stderr).flush()  # what Python holds back is shown
     try:
-        heard, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
+        kept, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
     except OSError:  # there is no such stream, or no file can be opened
         yield
         return
@@ -57,8 +54,8 @@ def unheard(descriptor: int = 2) -> Iterator[None]:
         os.dup2(nowhere, descriptor)
         yield
     finally:
-        os.dup2(heard, descriptor)
-        os.close(heard)
+        os.dup2(kept, descriptor)
+        os.close(kept)
         os.close(nowhere)
 
 
@@ -66,7 +63,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
     """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
     polars = need("polars", extra="all", purpose="reading Parquet")
     check_regular(file)
-    with decoding(file), unheard():
+    with decoding(file), silence_fd():
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
         # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
@@ -84,11 +81,11 @@ def iter_parquet(file: Path, name: str | None = None, at_once: int = 20_000) -> 
     polars = need("polars", extra="all", purpose="reading Parquet")
     name = name or str(file)
     check_regular(file)
-    with decoding(name), unheard():
+    with decoding(name), silence_fd():
         table = polars.scan_parquet(file, glob=False)
         total = _count_rows(table, name, file.stat().st_size)
     for start in range(0, total, at_once):
-        with decoding(name), unheard():
+        with decoding(name), silence_fd():
             part: pl.DataFrame = table.slice(start, at_once).collect()
         yield from enumerate(part.iter_rows(named=True), start + 1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evenli.core.errors import InputError, MissingExtraError
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, named_reason, translated
 
 
 def import_object(spec: str, what: str) -> Any:
@@ -19,13 +19,11 @@ def import_object(spec: str, what: str) -> Any:
         raise InputError(f"{what} {spec}: expected module:function")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    try:
+    # A module of the user's own may fail in any way.
+    with translated(f"{what} {spec}: ", kinds=(Exception, EvenliError, SystemExit), reason=named_reason):
         target: Any = importlib.import_module(module)
         for part in name.split("."):
             target = getattr(target, part)
-    except (Exception, SystemExit) as error:  # a module of the user's own may fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{what} {spec}: {reason}") from error
     return target
 
 

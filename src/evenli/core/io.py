@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from evenli.core.binary import ZstdStream, iter_parquet
-from evenli.core.errors import InputError, PairError, RunError
+from evenli.core.errors import InputError, PairError, RunError, reason_of, translated
 from evenli.core.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
 from evenli.core.temporary import leftovers, process_mark
 
@@ -83,13 +83,8 @@ def file_kind(file: Readable) -> str:
 @contextlib.contextmanager
 def reading(file: Readable) -> Iterator[None]:
     """Turn what goes wrong while a file is read into one line."""
-    try:
+    with translated(f"cannot read {file}: ", kinds=BROKEN, reason=reason_of, missing=f"no such file: {file}"):
         yield
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: {file}") from error
-    except BROKEN as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot read {file}: {reason}") from error
 
 
 @contextlib.contextmanager
@@ -242,7 +237,7 @@ def find_columns(first: Mapping[str, Any], path: str | Path) -> dict[str, str]:
 
 def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
     """Texts of a directory or a tar archive by their relative name; links and special files are left out."""
-    try:
+    with translated(f"cannot read {path}: ", kinds=(tarfile.TarError, UnicodeDecodeError, *BROKEN)):
         if path.is_dir():
             names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
             return {name: read_text(file) for name, file in names.items() if wanted(name)}
@@ -259,8 +254,6 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
                     content = cast("IO[bytes]", archive.extractfile(member)).read()
                     texts[member.name] = content.decode("utf-8")
             return texts
-    except (tarfile.TarError, UnicodeDecodeError, *BROKEN) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -303,14 +296,8 @@ def write_content(path: Path, content: Content, *, sync: bool = True) -> None:
 
 def write_atomic(path: str | Path, content: Content) -> None:
     """Write a whole file or none; its directory is made, and a failure is one line."""
-    path = Path(path)
-    try:
-        write_content(path, content)
-    except Exception as error:
-        reason = write_failure(error)
-        if reason is None:
-            raise
-        raise RunError(f"cannot write {path}: {reason}") from error
+    with translated(f"cannot write {path}: ", into=RunError, reason=write_failure):
+        write_content(Path(path), content)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -318,20 +305,19 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
     The main file comes first; it takes its name last.
     """
-    try:
-        with contextlib.ExitStack() as stack:
-            for file, temporary in [(file, stack.enter_context(atomic(file))) for file in contents]:
-                temporary.write_bytes(contents[file])
-    except OSError as error:
-        raise RunError(f"cannot write {', '.join(map(str, contents))}: {write_failure(error)}") from error
+    with contextlib.ExitStack() as stack:
+        before = f"cannot write {', '.join(map(str, contents))}: "
+        stack.enter_context(translated(before, into=RunError, kinds=(OSError,), reason=write_failure))
+        for file, temporary in [(file, stack.enter_context(atomic(file))) for file in contents]:
+            temporary.write_bytes(contents[file])
 
 
-def write_failure(error: Exception) -> str | None:
+def write_failure(error: BaseException) -> str | None:
     """Why something could not be written, None if the error says nothing of the kind.
 
     polars, numpy and safetensors wrap the error of the operating system in classes and words of their own.
     """
-    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    reason = reason_of(error)
     full = getattr(error, "errno", None) in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
     if full or re.search(r"No space left|File too large|\d+ requested and \d+ written", reason):
         return "no space left"

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evenli.core.errors import InputError, PairError
+from evenli.core.errors import InputError, PairError, translated
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -94,10 +94,8 @@ def parse_json_object(text: str | bytes, where: str, *, halves: bool = False) ->
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
     """A TOML document under the same limits."""
-    try:
+    with translated(f"{where} is not valid TOML: ", into=PairError, kinds=(ValueError, RecursionError)):
         value = dict(tomllib.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise PairError(f"{where} is not valid TOML: {error}") from error
     _check_tree(value, where, halves=False)
     return value
 

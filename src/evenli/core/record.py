@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hi
 
 import msgspec
 
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.format import printable
 from evenli.core.io import DIGITS, to_plain
 from evenli.core.store import stamp
@@ -41,6 +41,7 @@ class Record(msgspec.Struct, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {}
     extensible: ClassVar[bool] = False  # whether a file may hold further keys
     stamped: ClassVar[str] = ""  # what a file that holds only this record is called, beside schema and version
+    schema: ClassVar[int] = 1  # version of such a file
     printed: ClassVar[tuple[str, ...]] = ()  # texts that people see, whoever wrote them: no control characters
 
     def __post_init__(self) -> None:
@@ -48,7 +49,7 @@ class Record(msgspec.Struct, frozen=True):
         # By force, since records are frozen: nobody has seen this one yet.
         for name in self.printed:
             text = getattr(self, name)
-            clean = printable(text) if isinstance(text, str) else [printable(one) for one in text]
+            clean = printable(text) if isinstance(text, str) else [printable(part) for part in text]
             msgspec.structs.force_setattr(self, name, clean)
         for name in _numbers(type(self)):
             value = getattr(self, name)
@@ -66,15 +67,13 @@ class Record(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: floats rounded, undefined ones null."""
-        return {**(stamp(self.stamped) if self.stamped else {}), **to_plain(self, self.digits)}
+        return {**(stamp(self.stamped, self.schema) if self.stamped else {}), **to_plain(self, self.digits)}
 
     @classmethod
     def from_dict(cls: type[Self], content: Any) -> Self:
         """Read what ``to_dict`` wrote; anything else is refused with the place of the first fault."""
-        try:
+        with translated(f"not a {cls.__name__}: ", into=RecordError, kinds=(msgspec.ValidationError, InputError)):
             return msgspec.convert(content, cls, dec_hook=_restore)
-        except (msgspec.ValidationError, InputError) as error:
-            raise RecordError(f"not a {cls.__name__}: {error}") from error
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
@@ -134,7 +133,7 @@ def _components(kinds: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _records(kind: type) -> list[type]:
     children: list[type] = kind.__subclasses__()
-    return [one for child in children for one in (child, *_records(child))]
+    return [record for child in children for record in (child, *_records(child))]
 
 
 def _describe(schema: dict[str, Any], kind: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-from evenli.core.errors import InputError
+from evenli.core.errors import EvenliError, InputError, named_reason, translated
 from evenli.core.extras import load_object
 from evenli.core.rooms import rooms
 
@@ -88,11 +88,10 @@ class Registry(Generic[Entry]):
         return self._loaded[name]
 
     def _load(self, point: metadata.EntryPoint) -> Entry:
-        try:
+        # A plug-in may fail in any way; the user needs its name, not our traceback.
+        before = f"the {self.kind} '{point.name}' of {point.value} cannot be loaded ("
+        with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
             entry: Entry = point.load()
-        except Exception as error:  # a plug-in may fail in any way; the user needs its name, not our traceback
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InputError(f"the {self.kind} '{point.name}' of {point.value} cannot be loaded ({reason})") from error
         return entry
 
 

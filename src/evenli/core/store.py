@@ -18,7 +18,7 @@ from typing import Any
 
 from evenli._version import __version__
 from evenli.core.callable import path_of
-from evenli.core.errors import InputError, RunError, RunLockedError
+from evenli.core.errors import InputError, RunError, RunLockedError, system_failure, translated
 from evenli.core.io import Content, hash_text, json_text, read_json, write_content, write_failure
 from evenli.core.parse import check_regular
 from evenli.core.temporary import is_temporary, leftovers, process_mark
@@ -87,10 +87,8 @@ class RunDir:
 
     def foreign_files(self) -> list[str]:
         """Names in the directory that we do not write there."""
-        try:
+        with system_failure(f"cannot read {self.path}: ", f"; choose another {self.option}"):
             names = sorted(entry.name for entry in self.path.iterdir() if not is_temporary(entry))
-        except OSError as error:
-            raise RunError(f"cannot read {self.path}: {error.strerror}; choose another {self.option}") from error
         # By name alone: a damaged manifest must not make our own files foreign.
         ours = (LOCK, self.manifest_file.name, *self._owned)
         return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
@@ -171,20 +169,19 @@ class RunDir:
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Turn a failure to write into one line; a full disk is named as such."""
-        try:
-            yield
-        except RunError:
-            raise
-        except Exception as error:  # polars and safetensors wrap the operating system's error in classes of their own
-            reason = write_failure(error)
-            if reason is None:
-                raise
-            if reason == "no space left":
+
+        def reason(error: BaseException) -> str | None:
+            text = write_failure(error)
+            if text == "no space left":
                 raise RunError(
                     f"no space left in {self.path}; what is finished is kept, free some space and run the same "
                     "command again"
                 ) from error
-            raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
+            return text
+
+        advice = f"; choose another {self.option}"
+        with translated(f"cannot write to {self.path}: ", advice, into=RunError, reason=reason):
+            yield
 
 
 def check_writable(path: Path) -> None:
@@ -192,13 +189,11 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise RunError(f"cannot write {path}: it is a folder; give a file name")
     check_regular(path)
-    try:
+    with system_failure(f"cannot write {path}: "):
         # Rights alone do not tell (a full disk, a read-only mount), so a file is made and gone at once.
         above = next(parent for parent in path.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=above):
             pass
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
@@ -229,12 +224,10 @@ def read_manifest(
         hashed: Whether it holds its own hash.
         required: Keys that must be there.
     """
-    try:
+    with translated(f"{file} is damaged (", f"); {ANEW}", into=RunError, kinds=UNREADABLE):
         stored = read_json(file)
         version = int(stored["schema"])
         missing = [key for key in required if key not in stored]
-    except UNREADABLE as error:
-        raise RunError(f"{file} is damaged ({error}); {ANEW}") from error
     if stored.get("kind", kind) != kind:
         raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
     if version != schema:
@@ -258,12 +251,11 @@ def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
     """
     from filelock import FileLock, Timeout
 
-    try:
-        return FileLock(folder / LOCK, timeout=0).acquire()
-    except Timeout:
-        raise RunLockedError(message) from None
-    except OSError as error:
-        raise RunError(f"cannot lock {folder}: {error.strerror or error}") from error
+    with system_failure(f"cannot lock {folder}: "):
+        try:
+            return FileLock(folder / LOCK, timeout=0).acquire()
+        except Timeout:
+            raise RunLockedError(message) from None
 
 
 @contextlib.contextmanager

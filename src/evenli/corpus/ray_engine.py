@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from evenli.core.errors import EvenliError, InputError, RunError
+from evenli.core.errors import EvenliError, InputError, RunError, translated
 from evenli.core.extras import need
 from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Worker, parquet
 from evenli.corpus.scored import CorpusScores
@@ -220,11 +220,13 @@ def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
         return
     if address not in {None, "auto", "local"}:
         _check_address(str(address))
-    try:
+    with translated(
+        f"no Ray cluster at {address or 'this machine'}: ",
+        into=RunError,
+        kinds=(ConnectionError, RuntimeError, ValueError),
+        reason=lambda error: str(error).strip().splitlines()[0],
+    ):
         ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=None)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise RunError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
     try:
         yield
     finally:
@@ -236,7 +238,7 @@ def _check_address(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"the address '{address}' is not host:port, such as 10.0.0.1:6379")
-    try:
+    advice = "start one with: ray start --head"
+    kinds = (OSError, OverflowError)
+    with translated(f"no Ray cluster answers at {address} (", f"); {advice}", into=RunError, kinds=kinds):
         socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
-        raise RunError(f"no Ray cluster answers at {address} ({error}); start one with: ray start --head") from error

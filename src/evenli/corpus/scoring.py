@@ -96,7 +96,7 @@ class ScoreSettings:
         )
         return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
-    def stating(self) -> GenderWords | None:
+    def gendered_words(self) -> GenderWords | None:
         """The words that state a gender; None for the English list."""
         if self.gender_words is not None:
             return gender_words(self.lang, read_words(self.gender_words))
@@ -145,8 +145,8 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
-    stating = settings.stating()
-    scorer = BiasScorer(vectors, direction, stating, weights, punctuation=settings.punctuation, centre=centre)
+    gendered_words = settings.gendered_words()
+    scorer = BiasScorer(vectors, direction, gendered_words, weights, punctuation=settings.punctuation, centre=centre)
     if settings.encoder is not None and not settings._own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
     if settings.lang == "en":
@@ -172,11 +172,11 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
     encoder = TransformerArgmax(
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
-    stating = settings.stating()
-    if settings.lang != "en" and stating is not None:
-        encoder.split = Segmenter(stating.words).words
+    gendered_words = settings.gendered_words()
+    if settings.lang != "en" and gendered_words is not None:
+        encoder.split = Segmenter(gendered_words.words).words
     direction = contextual_direction(encoder, settings.pairs)
-    return ContextualScorer(encoder, direction, stating, punctuation=settings.punctuation)
+    return ContextualScorer(encoder, direction, gendered_words, punctuation=settings.punctuation)
 
 
 def read_words(file: str | Path) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from evenli.core.binary import iter_parquet
-from evenli.core.errors import EvenliError, InputError, MissingExtraError, PairError
+from evenli.core.errors import InputError, MissingExtraError, PairError, message_of, translated
 from evenli.core.extras import need
 from evenli.core.io import PACKED, file_kind, find_columns, hash_files, hash_text, iter_blocks
 from evenli.core.parse import parse_json_object, parse_table
@@ -260,20 +260,18 @@ def remote_files(url: str) -> list[RemoteFile]:
 @contextlib.contextmanager
 def remote_errors(url: str) -> Iterator[None]:
     """Turn what a storage raises into one line; each has errors of its own kind."""
-    try:
+
+    def reason(error: BaseException) -> str:
+        if not isinstance(error, FileNotFoundError):
+            return message_of(error)
+        # Of a web address fsspec says so whatever went wrong; the cause tells whether a server answered.
+        cause = error.__cause__ if _is_web(url) else None
+        if cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) == 404:
+            raise InputError(f"no such file or directory: {url}") from error
+        return message_of(cause)
+
+    with translated(f"cannot read {url}: ", "; check the address, the network and your credentials", reason=reason):
         yield
-    except EvenliError:
-        raise
-    except Exception as error:
-        reason: BaseException = error
-        if isinstance(error, FileNotFoundError):
-            # Of a web address fsspec says so whatever went wrong; the cause tells whether a server answered.
-            cause = error.__cause__ if _is_web(url) else None
-            if cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) == 404:
-                raise InputError(f"no such file or directory: {url}") from error
-            reason = cause
-        text = " ".join(str(reason).split())[:200] or type(reason).__name__
-        raise InputError(f"cannot read {url}: {text}; check the address, the network and your credentials") from error
 
 
 def _is_web(url: str) -> bool:
@@ -287,12 +285,15 @@ def _connect(url: str) -> tuple[Any, str]:
         # By default a download ends after five minutes, whether or not it is getting on.
         aiohttp = need("aiohttp", extra="scale", purpose=f"reading {url}")
         options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=120)}
-    try:
-        system, path = fsspec.core.url_to_fs(url, **options)
-    except ImportError as error:
+
+    def reason(error: BaseException) -> str:
         if url.lower().startswith(("s3://", "s3a://")):
             raise MissingExtraError("s3fs", "scale", f"reading {url}") from error
-        raise InputError(f"reading {url} needs another package: {' '.join(str(error).split())}") from error
-    except ValueError as error:
-        raise InputError(f"cannot read {url}: {' '.join(str(error).split())}") from error
+        return message_of(error)
+
+    with (
+        translated(f"reading {url} needs another package: ", kinds=(ImportError,), reason=reason),
+        translated(f"cannot read {url}: ", kinds=(ValueError,)),
+    ):
+        system, path = fsspec.core.url_to_fs(url, **options)
     return system, str(path)

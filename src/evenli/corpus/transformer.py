@@ -19,9 +19,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.models.loading import checkpoint_files, longest_input
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.extras import need
 from evenli.core.io import hash_files
 from evenli.corpus.importance import FloatArray

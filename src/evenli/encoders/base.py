@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.models.callables import fingerprint_of, foreign_code
+from evenli.audit.models.callables import fingerprint_of
 from evenli.core.binary import read_array
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
 

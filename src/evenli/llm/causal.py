@@ -121,7 +121,7 @@ class CausalModel:
             columns.append([row[len(shared) :] for row in rows])
         numbers = {premise: at for at, premise in enumerate(dict.fromkeys(premises))}
         known = [numbers[premise] for premise in premises]
-        items = [Question(*one) for one in zip(known, zip(*columns, strict=True), strict=True)]
+        items = [Question(*fields) for fields in zip(known, zip(*columns, strict=True), strict=True)]
         if self._packs is None:
             self._packs = self._can_pack(items)
         lengths = np.array([len(item.endings[0]) for item in items], dtype=np.int32)

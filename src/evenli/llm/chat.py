@@ -230,7 +230,7 @@ class ChatModel:
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             complete = [answers.pop(at) for at in ready]
-            rows = [self._row([one[view] for view in range(len(self.views))]) for one in complete]
+            rows = [self._row([replies[view] for view in range(len(self.views))]) for replies in complete]
             done = np.array(ready, dtype=np.int64)
             ready.clear()
             return done, np.stack(rows)
@@ -268,8 +268,8 @@ class ChatModel:
         return Reply(scores, mass, np.sum(used, axis=0))
 
     def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
-        scores, mass = np.stack([one.scores for one in replies]), np.array([one.mass for one in replies])
-        tokens = np.sum([one.tokens for one in replies], axis=0).astype(np.float32)
+        scores, mass = np.stack([reply.scores for reply in replies]), np.array([reply.mass for reply in replies])
+        tokens = np.sum([reply.tokens for reply in replies], axis=0).astype(np.float32)
         row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
         return np.concatenate([row, tokens])
 
@@ -319,7 +319,7 @@ def _model(server: Server) -> tuple[str, Mapping[str, Any]]:
     except RefusedError:  # not every server lists its models
         data = None
     listed = data if isinstance(data, list) else []
-    entries = {str(one["id"]): one for one in listed if isinstance(one, dict) and "id" in one}
+    entries = {str(model["id"]): model for model in listed if isinstance(model, dict) and "id" in model}
     if not wanted and len(entries) == 1:
         wanted = next(iter(entries))
     few = ", ".join(list(entries)[:10]) + (f" and {len(entries) - 10} more" if len(entries) > 10 else "")
@@ -341,7 +341,7 @@ def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilitie
     top, difference = 0, math.nan
     if abilities.top_logprobs:
         try:
-            before, after = (dict(top_logprobs(one, 1)) for one in (first, second))
+            before, after = (dict(top_logprobs(answer, 1)) for answer in (first, second))
             top = min(len(before), abilities.top_logprobs)
             difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
         except ModelError:

@@ -29,8 +29,8 @@ def evenli_coal(lang: str = "en", prompts: int = 1, orders: int = 3) -> Task:
     """Every pair of NLI-CoAL, and the pairs that show competence, in every view."""
     settings = {"lang": lang, "count": prompts, "orders": orders}
     samples = [
-        InspectSample(input=one["text"], target=one["gold"], id=one["key"], metadata={**settings, "view": one["view"]})
-        for one in questions(lang, prompts, orders)
+        InspectSample(input=row["text"], target=row["gold"], id=row["key"], metadata={**settings, "view": row["view"]})
+        for row in questions(lang, prompts, orders)
     ]
     config = GenerateConfig(temperature=0.0, max_tokens=16)
     return Task(dataset=MemoryDataset(samples), solver=generate(), scorer=parsed(), config=config)
@@ -39,10 +39,10 @@ def evenli_coal(lang: str = "en", prompts: int = 1, orders: int = 3) -> Task:
 def audit_of(scores: list[SampleScore]) -> AuditResult | None:
     """The audit that the scores make; None where no pair was answered in every view."""
     answers = []
-    for one in scores:
-        label = one.score.metadata["label"] if one.score.metadata else None
+    for sample in scores:
+        label = sample.score.metadata["label"] if sample.score.metadata else None
         values = [math.log(_SURE if label == name else (1 - _SURE) / 2) for name in LABELS]
-        answers.append((str(one.sample_id), tuple(values), 1.0 if label else 0.0))
+        answers.append((str(sample.sample_id), tuple(values), 1.0 if label else 0.0))
     settings = scores[0].sample_metadata or {}
     try:
         return score(answers, **{name: settings[name] for name in ("lang", "count", "orders")})
@@ -77,7 +77,7 @@ def abstained() -> Metric:
     """Share of answers that could not be read."""
 
     def compute(scores: list[SampleScore]) -> float:
-        return sum(not (one.score.metadata or {}).get("label") for one in scores) / len(scores)
+        return sum(not (sample.score.metadata or {}).get("label") for sample in scores) / len(scores)
 
     return compute
 

@@ -57,7 +57,7 @@ def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DE
 def parse(lang: str, view: str, text: str) -> str | None:
     """The label that a generated answer gives, or None."""
     # All views that there are: the name of one does not say how many were asked.
-    known = {one.name: one for one in prompts.make_views(lang, len(prompts.prompts(lang)), 6)}
+    known = {candidate.name: candidate for candidate in prompts.make_views(lang, len(prompts.prompts(lang)), 6)}
     return known[view].parse(text)
 
 
@@ -89,5 +89,5 @@ def score(
 def _pairs(lang: str, suite: str) -> tuple[pl.DataFrame, Sequence[dict[str, Any]]]:
     sets = [gold_pairs(lang), control_pairs(lang), load_suite(suite, PairRequest(lang))]
     columns = COLUMNS[1 : -len(LABELS)]
-    frame = pl.concat([one.frame.select(pl.lit(one.suite).alias("suite"), *columns) for one in sets])
-    return frame, [one.card().to_dict() for one in sets]
+    frame = pl.concat([pairs.frame.select(pl.lit(pairs.suite).alias("suite"), *columns) for pairs in sets])
+    return frame, [pairs.card().to_dict() for pairs in sets]

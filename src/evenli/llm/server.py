@@ -22,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, translated
 from evenli.core.extras import need
 from evenli.core.format import printable
 from evenli.core.io import json_text
@@ -58,11 +58,9 @@ class Address:
     @classmethod
     def parse(cls, target: str) -> Address:
         """Read ``URL#model``."""
-        try:
+        with translated(f"chat:{printable(target)} is no address (", ")", into=ModelError, kinds=(ValueError,)):
             parts = urlsplit(target)
             host, _ = parts.hostname or "", parts.port
-        except ValueError as error:
-            raise ModelError(f"chat:{printable(target)} is no address ({error})") from error
         if parts.scheme not in {"http", "https"} or not host:
             raise ModelError(f"chat:{printable(target)} is no address; write chat:http://127.0.0.1:8080#model")
         if parts.username or parts.password or parts.query:
@@ -128,8 +126,8 @@ class Server:
                     await asyncio.gather(*workers)
                 finally:
                     # One error ends all: nothing more is sent, and what is on its way is not waited for.
-                    for one in workers:
-                        one.cancel()
+                    for task in workers:
+                        task.cancel()
                     await asyncio.gather(*workers, return_exceptions=True)
 
         return _threaded(run)

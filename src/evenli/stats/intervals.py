@@ -109,12 +109,12 @@ def _estimate(
 
 def nothing_varies(scores: Sequence[Scores]) -> str:
     """Why these clusters have no spread; empty if they have."""
-    within = np.array([(np.bincount(one.stratum[one.occupation_mass > 0])).max() for one in scores])
+    within = np.array([(np.bincount(part.stratum[part.occupation_mass > 0])).max() for part in scores])
     # Templates of all parts together: one template in each of several parts still varies from part to part.
-    if within.max() > 1 or np.logical_or.reduce([one.template_mass > 0 for one in scores]).sum() > 1:
+    if within.max() > 1 or np.logical_or.reduce([part.template_mass > 0 for part in scores]).sum() > 1:
         return ""
-    alone = "one occupation" if len(within) == 1 else "one occupation per stereotype"
-    return f"no interval: {alone} and one template leave nothing that varies"
+    occupations = "one occupation" if len(within) == 1 else "one occupation per stereotype"
+    return f"no interval: {occupations} and one template leave nothing that varies"
 
 
 def interval(
@@ -130,7 +130,7 @@ def interval(
     correlations = _correlations([part.scores for part in parts.parts], [variance for variance, *_ in reaches])
     distances = np.array([(*ends, math.sqrt(variance)) for variance, *ends in reaches]).T
     # Parts that seem to cancel are not believed beyond a quarter of what they would be alone.
-    down, up, half, se = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
+    down, up, half, se = (math.sqrt(max(float(row @ correlations @ row), float(row @ row) / 4)) for row in distances)
     if se**2 < _NOTHING:
         return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
     halves = distances[2]
@@ -166,7 +166,7 @@ def _reach(part: Part, effect: float, paired: bool, level: float) -> tuple[float
     low, high = (-math.inf, math.inf) if paired else (part.low, part.high)
     down, up = _bent(part.value, within.variance, t, (low, high))
     # An answer that was never given is not one that cannot be given.
-    reach = [one * unseen(part.occupations, part.cells, effect, level) if one else 0.0 for one in part.hidden]
+    reach = [gap * unseen(part.occupations, part.cells, effect, level) if gap else 0.0 for gap in part.hidden]
     floor = max(reach) / float(ndtri((1 + level) / 2))
     half = t * math.sqrt(within.variance)
     return max(within.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half
@@ -180,9 +180,9 @@ def _quantile(df: float, level: float) -> float:
 def _correlations(scores: Sequence[Scores], variances: Sequence[float]) -> Values:
     """How far parts move together: they share templates, and nothing else."""
     of_templates = np.zeros((len(scores), len(scores[0].templates)))
-    for row, one in zip(of_templates, scores, strict=True):
-        chosen = one.template_mass > 0
-        row[chosen] = centred(one.templates[chosen], one.template_mass[chosen]) if chosen.sum() > 1 else 0
+    for row, part in zip(of_templates, scores, strict=True):
+        chosen = part.template_mass > 0
+        row[chosen] = centred(part.templates[chosen], part.template_mass[chosen]) if chosen.sum() > 1 else 0
     matrix = np.eye(len(scores))
     for a, b in combinations(range(len(scores)), 2):
         both = math.sqrt(variances[a] * variances[b])
@@ -202,7 +202,7 @@ def _skewed(down: float, up: float, se: float, whole: Scores) -> tuple[float, fl
     skewness, t = _UNDERSTATED * third / se**3, (down + up) / (2 * se)
     if abs(skewness) < _NO_SKEWNESS:
         return down, up
-    longer, shorter = (3 / skewness * (np.cbrt(1 + skewness * (one - skewness / 6)) - 1) / one for one in (-t, t))
+    longer, shorter = (3 / skewness * (np.cbrt(1 + skewness * (end - skewness / 6)) - 1) / end for end in (-t, t))
     return down * float(shorter), up * float(longer)
 
 

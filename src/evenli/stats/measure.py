@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.registry import DEFAULT_SUITE, MEASURES, SUITES
 from evenli.stats.sample import Sample, Table, Values
@@ -133,10 +133,8 @@ class _Scalar:
     def _once(self, sample: Sample, rows: np.ndarray) -> float:
         if not rows.size:
             return math.nan
-        try:
+        with translated(f"the measure '{self.name}' gives no number: ", kinds=(TypeError, ValueError)):
             return float(self.function(Sample(Table(sample.frame[rows]))))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the measure '{self.name}' gives no number: {error}") from error
 
 
 def measures(suite: str = DEFAULT_SUITE) -> list[Measure]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
+from evenli.core.estimate import Estimate
+
 
 def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Ends of the interval of a share of n independent cases (Wilson 1927).
@@ -20,6 +22,14 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     # At 0 and 1 one end is the share itself, but for rounding.
     return (middle - half if share > 0 else 0.0), (middle + half if share < 1 else 1.0)
+
+
+def share_of(hits: float, n: int) -> Estimate:
+    """The share of hits among n independent cases, with its 95 % interval (Wilson 1927)."""
+    if not n:
+        return Estimate.undefined("no pairs")
+    share = hits / n
+    return Estimate(share, *wilson(share, n), math.sqrt(share * (1 - share) / n), 0.95, n)
 
 
 @dataclass(frozen=True)

@@ -309,14 +309,14 @@ def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]
         pairs[key][group] = row
     for key, pair in pairs.items():
         if len(pair) < 2:
-            (one,) = pair
-            raise InputError(f"'{key}-{one}' has no partner: {key} has a row for {one} only, a pair needs two groups")
+            (name,) = pair
+            raise InputError(f"'{key}-{name}' has no partner: {key} has a row for {name} only, a pair needs two groups")
     first, second = groups
     rows = np.array([(pair[first], pair[second]) for pair in pairs.values()], dtype=np.int64).T
     # An interval clusters by these, and both rows of a pair must be in one cluster.
     for column in ("occupation", "stereotype", "template"):
         differs = np.flatnonzero(~frame[column][rows[0]].eq_missing(frame[column][rows[1]]).to_numpy())
         if differs.size:
-            one, other = (names[line[differs[0]]] for line in rows)
-            raise InputError(f"'{one}' and '{other}' differ in {column}; a pair differs in its group only")
+            name, other = (names[line[differs[0]]] for line in rows)
+            raise InputError(f"'{name}' and '{other}' differ in {column}; a pair differs in its group only")
     return (first, second), rows

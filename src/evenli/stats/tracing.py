@@ -164,21 +164,23 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
     except NotOfMeansError:
         return None
     if len(dependences) == 2:
-        first, second = (one.calls for one in dependences)
-        if any(len(one.rows) != len(other.rows) for one, other in zip(first, second, strict=True)):
+        first, second = (dependence.calls for dependence in dependences)
+        if any(len(call.rows) != len(other.rows) for call, other in zip(first, second, strict=True)):
             raise InputError("the two runs count different words; score both again with 'evenli measure'")
         # What two models have in common is too small in both.
-        return _summed_parts([replace(one, excess=(0.0, 0.0)) for one in dependences], design)
-    (one,) = dependences
+        return _summed_parts([replace(dependence, excess=(0.0, 0.0)) for dependence in dependences], design)
+    (dependence,) = dependences
     parts = _summed_parts(dependences, design)
-    if one.decided is None:
+    if dependence.decided is None:
         return parts
-    return replace(parts, decided=_summed_parts([replace(one, slopes=one.decided)], design))
+    return replace(parts, decided=_summed_parts([replace(dependence, slopes=dependence.decided)], design))
 
 
 def _summed_parts(dependences: Sequence[_Dependence], design: Design) -> Parts:
     signed = zip((1, -1), reversed(dependences), strict=False)
-    read = [pair for sign, one in signed for pair in zip(one.calls, sign * one.slopes, strict=True)]
+    read = [
+        pair for sign, dependence in signed for pair in zip(dependence.calls, sign * dependence.slopes, strict=True)
+    ]
     row_scores, row_mass = _row_scores(read, design)
     chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
     parts = [_part_of(stratum, dependences, design, row_scores, row_mass) for stratum in chosen]
@@ -191,7 +193,7 @@ def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _
     function(_Traced.of(sample, first), stereotype)
     entries, slopes = _slopes(function, sample, stereotype, len(first), {})
     shares, gaps = {}, {}
-    likeliest = all(_is_share(entry.values) for entry in first if isinstance(entry, _Call))
+    likeliest = all(np.isin(entry.values, (0, 1)).all() for entry in first if isinstance(entry, _Call))
     for at, (fixed, moved) in enumerate(zip(first, entries, strict=True)):
         if isinstance(fixed, _Corner) and isinstance(moved, _Corner):
             # The error of the gap needs the slopes of both sides, so the corner is rounded off in a further call.
@@ -223,10 +225,6 @@ def _room(gap: float, error: float, likeliest: bool) -> tuple[float, float]:
         excess = _EXCESS * max(0.0, error - 2 * gap / _REACH)
         return excess, excess
     return 0.0, min(gap, max(0.0, (_UNEQUAL * error - gap) / (_UNEQUAL - _EQUAL) * _EQUAL)) / 2
-
-
-def _is_share(values: NDArray[np.floating]) -> bool:
-    return bool(((values == 0) | (values == 1)).all())
 
 
 def _slopes(
@@ -269,8 +267,8 @@ def _part_of(
     counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
     value = low = high = 0.0
     hidden: dict[bytes, Values] = {}
-    one = dependences[-1]  # of two models the second: both read the same means of the same rows
-    for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
+    dependence = dependences[-1]  # of two models the second: both read the same means of the same rows
+    for at, (call, slope) in enumerate(zip(dependence.calls, dependence.slopes, strict=True)):
         here = inside[call.rows]
         if not here.any():
             continue

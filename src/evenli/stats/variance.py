@@ -141,7 +141,7 @@ def design_effect(samples: Sequence[Sample]) -> float:
     if len(samples) == 2:
         return _design_effect(samples)
     # Every measure asks; what is computed stands beside the rows.
-    return samples[0].once("design effect", lambda one: _design_effect([one]))
+    return samples[0].once("design effect", lambda sample: _design_effect([sample]))
 
 
 def _design_effect(samples: Sequence[Sample]) -> float:
@@ -221,8 +221,8 @@ def _parts(codes: Codes, strata: Codes) -> tuple[Codes, Codes]:
     clusters, first, rows = np.unique(codes, return_index=True, return_inverse=True)
     stratum = strata[first]
     rank = np.zeros(len(clusters), dtype=np.int64)
-    for one in np.unique(stratum):
-        rank[stratum == one] = np.arange(int((stratum == one).sum()))
+    for code in np.unique(stratum):
+        rank[stratum == code] = np.arange(int((stratum == code).sum()))
     # Clusters of one stratum are dealt out in turn, so that parts are of like size and never span two strata.
     keys, part = np.unique(stratum * _GROUPS + rank % _GROUPS, return_inverse=True)
     return part[rows], keys // _GROUPS

@@ -155,7 +155,7 @@ class _Run:
         if self.directory.resume(self._load):
             progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
         while len(history) < recipe.epochs:
-            lr = learning_rate(recipe, [one.dev for one in history])
+            lr = learning_rate(recipe, [epoch.dev for epoch in history])
             if lr is None:
                 break
             result = self._epoch(lr, tokens, progress)
@@ -166,7 +166,7 @@ class _Run:
                 f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {number(result.loss, 4)}  "
                 f"train {number(result.train, 4)}  dev {number(result.dev, 4)}  {clock(result.seconds)}"
             )
-        chosen = max(history, key=lambda one: one.dev)
+        chosen = max(history, key=lambda epoch: epoch.dev)
         outcome = {
             "best": chosen.epoch,
             "dev": chosen.dev,
@@ -182,13 +182,13 @@ class _Run:
         trainer, epoch, began = self.trainer, len(self.history), time.perf_counter()
         loss, right = trainer.run_epoch(epoch, lr, progress)
         accuracy = trainer.accuracy(tokens)
-        if all(accuracy > one.dev for one in self.history):
+        if all(accuracy > past.dev for past in self.history):
             self.best = trainer.state()
         self.history.append(EpochResult(epoch + 1, lr, loss, right, accuracy, time.perf_counter() - began))
         return self.history[-1]
 
     def _facts(self) -> dict[str, Any]:
-        return {"history": [one.to_dict() for one in self.history]}
+        return {"history": [epoch.to_dict() for epoch in self.history]}
 
     def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
         self.history += map(EpochResult.from_dict, facts["history"])

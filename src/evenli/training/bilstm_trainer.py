@@ -190,16 +190,16 @@ class EncoderTrainer:
 
     def _chunk(self, data: PairTokens, rows: Sequence[NDArray[np.int64]]) -> Iterator[Any]:
         packed = [pack(data.tokens, np.concatenate([2 * some, 2 * some + 1])) for some in rows]
-        ids = self._split([one.ids for one in packed])
-        places = self._split([one.places.ravel() for one in packed])
-        lengths = self._split([one.lengths for one in packed])
+        ids = self._split([batch.ids for batch in packed])
+        places = self._split([batch.places.ravel() for batch in packed])
+        lengths = self._split([batch.lengths for batch in packed])
         labels = self._split([data.labels[some] for some in rows])
-        for one, *parts, at in zip(packed, ids, lengths, labels, places, strict=True):
-            yield _Batch(torch.from_numpy(one.sizes), at.view(one.places.shape), *parts)
+        for batch, *parts, at in zip(packed, ids, lengths, labels, places, strict=True):
+            yield _Batch(torch.from_numpy(batch.sizes), at.view(batch.places.shape), *parts)
 
     def _split(self, arrays: Sequence[NDArray[Any]]) -> Any:
         """Arrays on the device; they travel as one."""
-        return torch.from_numpy(np.concatenate(arrays)).to(self.device).split([len(one) for one in arrays])
+        return torch.from_numpy(np.concatenate(arrays)).to(self.device).split([len(array) for array in arrays])
 
     def _upload(self) -> None:
         if len(self._table) < len(self.vocabulary):

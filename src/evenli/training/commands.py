@@ -83,8 +83,10 @@ def train_nli(
 
 def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """A line for every seed, and where there are several the mean."""
+    from evenli.training.progress import accuracy_text
+
     for outcome in outcomes:
-        figure = f"dev accuracy {outcome.dev}" if outcome.dev else "no dev data"
+        figure = f"dev accuracy {accuracy_text(outcome.dev)}" if outcome.dev else "no dev data"
         terminal.say(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")
     shares = [outcome.dev.value for outcome in outcomes if outcome.dev]
     if len(shares) > 1:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenli.audit.models import loading
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, translated
 from evenli.core.extras import need
 from evenli.core.io import json_text, write_together
 from evenli.core.labels import label_columns
@@ -136,7 +136,7 @@ def _store_int8(model: Any) -> None:
             continue
         axis, values, scales = quantise(matrix)
         name, inputs = tensor.name, [f"{tensor.name}.int8", f"{tensor.name}.scale"]
-        tensors += [numpy_helper.from_array(*one) for one in zip((values, scales), inputs, strict=True)]
+        tensors += [numpy_helper.from_array(*named) for named in zip((values, scales), inputs, strict=True)]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.expand", axis=axis))
     # Nodes are in the order of their execution: weights are expanded before anything reads them.
     nodes.extend(model.graph.node)
@@ -155,7 +155,7 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArra
         scale = (np.where(peak == 0, 1, peak) / 127).astype(np.float32)
         values = np.rint(matrix / scale)
         tried.append((float(np.square(values * scale - matrix).sum(dtype=np.float64)), axis, values, scale))
-    _, axis, values, scale = min(tried, key=lambda one: one[0])
+    _, axis, values, scale = min(tried, key=lambda trial: trial[0])
     return axis, values.astype(np.int8), scale.reshape(-1)
 
 
@@ -196,8 +196,8 @@ class _ExportDir(RunDir):
     def is_ours(self) -> bool:
         """Whether it is an earlier export of this name alone; the config of other models has more fields."""
         fields = set(json.loads(self._beside["config.json"]))
-        alone = list(self.path.glob("*.onnx")) == [self._file] and not self._weights()
-        return alone and set(loading.read_fields(self.manifest_file)) == fields
+        only_file = list(self.path.glob("*.onnx")) == [self._file] and not self._weights()
+        return only_file and set(loading.read_fields(self.manifest_file)) == fields
 
     def _weights(self) -> list[str]:
         return sorted(file.name for file in self.path.glob("*.safetensors"))
@@ -222,7 +222,7 @@ def _trace(model: Any) -> Any:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        try:
+        with translated(f"cannot trace a {model.config.model_type} model to ONNX: ", into=ModelError):
             program = torch.onnx.export(
                 module.eval(),
                 (),
@@ -234,9 +234,6 @@ def _trace(model: Any) -> Any:
                 dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
                 opset_version=_OPSET,
             )
-        except Exception as error:  # the exporter wraps every cause in types of its own
-            text = " ".join(str(error).split())[:200]
-            raise ModelError(f"cannot trace a {model.config.model_type} model to ONNX: {text}") from error
     graph = program.model_proto
     graph.ir_version = min(graph.ir_version, _IR_VERSION)
     _strip(graph)

@@ -15,14 +15,16 @@ import torch
 from evenli._version import __version__
 from evenli.audit.models.loading import longest_input, pick_device
 from evenli.core.errors import ModelError
+from evenli.core.estimate import Estimate
 from evenli.core.format import prose, yaml_text
+from evenli.core.io import to_plain
 from evenli.core.record import Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
-from evenli.training.progress import Accuracy, Metrics, Progress, TrainingDir, accuracy, make_trackers
+from evenli.training.progress import Metrics, Progress, TrainingDir, accuracy, accuracy_text, make_trackers
 from evenli.training.recipe import Recipe
 
 _CARD = Path(__file__).with_name("card.md")
@@ -51,8 +53,8 @@ class Outcome(Record, frozen=True):
     steps: int
     seconds: float  # of training, all attempts together, without evaluation and saving
     pairs_per_second: float  # over the whole run
-    dev: Accuracy | None  # on the dev data after the last epoch, if there were any
-    history: tuple[Accuracy, ...] = ()  # after each epoch
+    dev: Estimate | None  # on the dev data after the last epoch, if there were any
+    history: tuple[Estimate, ...] = ()  # after each epoch
 
 
 def train(
@@ -108,7 +110,7 @@ def train(
 
 def evaluate(
     folder: str | Path, data: Sequence[str | Path], *, style: str | None = None, device: str | None = None
-) -> Accuracy:
+) -> Estimate:
     """Accuracy of a trained checkpoint on labelled files."""
     base = load_base(str(folder))
     if base.fresh:
@@ -142,7 +144,7 @@ class _SeedRun:
     settings: TrainSettings
     progress: Progress
     seconds: float = 0.0
-    history: list[Accuracy] = field(default_factory=list)
+    history: list[Estimate] = field(default_factory=list)
 
     def run(self, seed: int, folder: Path) -> Outcome:
         trainer, world = self.trainer, self.trainer.world
@@ -167,7 +169,7 @@ class _SeedRun:
         return outcome
 
     def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
-        self.seconds, self.history = facts["seconds"], list(map(Accuracy.from_dict, facts["history"]))
+        self.seconds, self.history = facts["seconds"], list(map(Estimate.from_dict, facts["history"]))
         self.trainer.load_state(tensors, facts["step"])
         return True
 
@@ -197,12 +199,12 @@ class _SeedRun:
         self.history.append(accuracy(trainer.logits(tokens), tokens.labels))
         if metrics:
             metrics.add_epoch(epoch, trainer.step, self.history[-1])
-        self.progress.note(f"epoch {epoch}: dev accuracy {self.history[-1]}")
+        self.progress.note(f"epoch {epoch}: dev accuracy {accuracy_text(self.history[-1])}")
 
     def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes
         if self.trainer.world.leads:
-            history = [one.to_dict() for one in self.history]
+            history = to_plain(self.history, None)
             directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
         return time.monotonic()
 
@@ -233,13 +235,13 @@ def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any
 
 
 def model_card(
-    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Accuracy | None, machine: str, seconds: float
+    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Estimate | None, machine: str, seconds: float
 ) -> str:
     """A model card in Markdown; nothing in a name can be taken for markup."""
     if data.dev is None or dev is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
-        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{dev}**."
+        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{accuracy_text(dev)}**."
         if data.shared:
             measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
     return _CARD.read_text(encoding="utf-8").format(

@@ -11,23 +11,24 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_tensors
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, system_failure, translated
+from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.format import drawn_on, number, percent, printable
 from evenli.core.io import read_text, split_lines, write_atomic
 from evenli.core.parse import parse_json_object
-from evenli.core.record import Number, Record, RecordError
+from evenli.core.record import RecordError
 from evenli.core.store import RunDir, read_manifest
-from evenli.stats.proportion import wilson
+from evenli.stats.proportion import share_of
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 _OF_SAFETENSORS = ".tmp??????"
@@ -42,30 +43,20 @@ _PAUSE = 10.0  # seconds between lines where stderr is a file
 T = TypeVar("T")
 
 
-class Accuracy(Record, frozen=True):
-    """Share of right answers with its 95 % Wilson interval."""
-
-    digits: ClassVar[int | None] = None
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-
-    def __str__(self) -> str:
-        share, low, high = (percent(value, 2) for value in (self.value, self.low, self.high))
-        return f"{share} (95 % interval {low} to {high}, n = {self.n:,})"
-
-
-def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy:
+def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Estimate:
     """How often the largest logit is that of the gold label.
 
     >>> logits = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
-    >>> str(accuracy(logits, np.array([0, 1, 2, 1])))
+    >>> accuracy_text(accuracy(logits, np.array([0, 1, 2, 1])))
     '75.00% (95 % interval 30.06% to 95.44%, n = 4)'
     """
-    n, share = len(labels), float((logits.argmax(axis=1) == labels).mean())
-    return Accuracy(share, *wilson(share, n), n)
+    return share_of(int((logits.argmax(axis=1) == labels).sum()), len(labels))
+
+
+def accuracy_text(measured: Estimate) -> str:
+    """An accuracy with its interval, for people."""
+    share, low, high = (percent(value, 2) for value in (measured.value, measured.low, measured.high))
+    return f"{share} (95 % interval {low} to {high}, n = {measured.n:,})"
 
 
 @dataclass(frozen=True)
@@ -150,17 +141,14 @@ class Metrics:
         figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
         self._write(report.step, report.epoch + 1, {**figures, "pairs_per_second": round(report.speed, 1)})
 
-    def add_epoch(self, epoch: int, step: int, result: Accuracy) -> None:
+    def add_epoch(self, epoch: int, step: int, result: Estimate) -> None:
         """Accuracy on the dev data."""
         interval = {"dev_low": result.low, "dev_high": result.high}
         self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})
 
     def _write(self, step: int, epoch: int, figures: dict[str, float]) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
-        except OSError as error:
-            raise RunError(f"cannot write {self._path}: {error.strerror or error}") from error
+        with system_failure(f"cannot write {self._path}: "), self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
         for track in self._trackers:
             track(figures, step)
 
@@ -211,7 +199,7 @@ class TrainingDir(RunDir):
     """
 
     def __init__(self, path: str | Path, *, kind: str, identity: Mapping[str, Any]) -> None:
-        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, option="directory (-o)")
+        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, schema=2, option="directory (-o)")
         self.identity = dict(identity)
         self.checkpoint = self.path / CHECKPOINT
 
@@ -224,7 +212,7 @@ class TrainingDir(RunDir):
         if not self.exists():
             return None
         with self._reading(self.manifest_file):
-            record = read_manifest(self.manifest_file, kind=self.kind)
+            record = read_manifest(self.manifest_file, kind=self.kind, schema=self.schema)
             self._check_identity(record["identity"])
             outcome = parse(record)
         # Left where the process was killed between the record and this: it is as large as three models.
@@ -270,13 +258,10 @@ class TrainingDir(RunDir):
         self.write_manifest({"identity": self.identity, **record})
         self.clear([f"{CHECKPOINT}*"])
 
-    @contextmanager
-    def _reading(self, file: Path) -> Iterator[None]:
-        try:
-            yield
-        except _BROKEN as error:
-            what = f"{file} is damaged or not of a {self.kind} ({' '.join(str(error).split())[:200]})"
-            raise RunError(f"{what}; choose another {self.option} or delete it") from error
+    def _reading(self, file: Path) -> AbstractContextManager[None]:
+        advice = f"choose another {self.option} or delete it"
+        before = f"{file} is damaged or not of a {self.kind} ("
+        return translated(before, f"); {advice}", into=RunError, kinds=_BROKEN)
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from evenli.core import registry
-from evenli.core.errors import ResourceError
+from evenli.core.errors import ResourceError, translated
 from evenli.core.io import read_text, split_lines
 from evenli.words.tables import Table, read_toml
 
@@ -122,7 +122,7 @@ class Axis:
             words = {row["en"]: row["word"] for row in translated.rows("en", "word")}
         typed = [Occupation(words[key], stereotype, key) for key, stereotype in self.typed_words if key in words]
         blocks = (NO_STEREOTYPE, *self.group_names)
-        return sorted(typed, key=lambda one: blocks.index(one.groups[0] if one.groups else NO_STEREOTYPE))
+        return sorted(typed, key=lambda word: blocks.index(word.groups[0] if word.groups else NO_STEREOTYPE))
 
     def read_list(self, lang: str, name: str) -> list[Occupation]:
         """The words of another list that a language names, with one group, several or none each."""
@@ -153,10 +153,9 @@ def load_axis(axis: str | Path | Axis = "gender") -> Axis:
     """Load an axis: name of a shipped or installed one, path of a TOML file, or an axis, returned as it is."""
     if isinstance(axis, Axis):
         return axis
-    try:
+    # A RuntimeError is how Python 3.11 and 3.12 tell of links in a circle.
+    with translated(f"cannot read axis {axis}: ", into=ResourceError, kinds=(RuntimeError,)):
         return _load(_find(axis).resolve())
-    except RuntimeError as error:  # how Python 3.11 and 3.12 tell of links in a circle
-        raise ResourceError(f"cannot read axis {axis}: {error}") from error
 
 
 def _find(name: str | Path) -> Path:
@@ -179,10 +178,9 @@ def _find(name: str | Path) -> Path:
 @lru_cache(maxsize=8)
 def _load(path: Path) -> Axis:
     fields = read_toml(path)
-    try:
+    kinds = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
+    with translated(f"axis file {path} lacks or mistypes ", into=ResourceError, kinds=kinds):
         return _parse(fields, path)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ResourceError(f"axis file {path} lacks or mistypes {error}") from error
 
 
 def _parse(fields: dict[str, Any], path: Path) -> Axis:
@@ -198,7 +196,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
         raise ResourceError(f"{path}: axis groups must be two or more distinct names other than 'neutral', not {names}")
     languages = {lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()}
-    nouns = {noun: name for one in languages.values() for name, noun in one.group_words.items()}
+    nouns = {noun: name for language in languages.values() for name, noun in language.group_words.items()}
     typed, scores = _type_words(fields["stereotypes"], groups, path, nouns)
     return Axis(**about, groups=groups, languages=languages, typed_words=typed, scores=scores)
 
@@ -245,9 +243,9 @@ def _part(name: str, chosen: list[str] | None, path: Path) -> Axis:
     axis = load_axis(name if name in shipped_names() else path.parent / name)
     if axis.parts:
         raise ResourceError(f"{path}: axis '{name}' is a product itself; two axes can be crossed")
-    if unknown := [one for one in chosen or () if one not in axis.group_names]:
+    if unknown := [group for group in chosen or () if group not in axis.group_names]:
         raise ResourceError(f"{path}: axis '{name}' has no group '{unknown[0]}'; {', '.join(axis.group_names)}")
-    return replace(axis, groups=tuple(one for one in axis.groups if chosen is None or one.name in chosen))
+    return replace(axis, groups=tuple(group for group in axis.groups if chosen is None or group.name in chosen))
 
 
 def _crossed(
@@ -256,13 +254,13 @@ def _crossed(
     """Nouns of both parts in one: the person in *Nigerian person* becomes a woman."""
     nouns, rest = first.language(lang).group_words, second.language(lang)
     group_words = {}
-    for name, (one, other) in crossed.items():
+    for name, (group, other) in crossed.items():
         if rest.person not in rest.group_words[other]:
             raise ResourceError(
                 f"{path}: '{rest.group_words[other]}' of axis '{second.id}' has no '{rest.person}' in it that could "
-                f"become '{nouns[one]}'; name the axes the other way round"
+                f"become '{nouns[group]}'; name the axes the other way round"
             )
-        group_words[name] = rest.group_words[other].replace(rest.person, nouns[one])
+        group_words[name] = rest.group_words[other].replace(rest.person, nouns[group])
     revealing = {**first.revealing_words(lang), **second.revealing_words(lang)}
     own = words.language(lang)
     table = Table(f"revealing words of {first.id} and {second.id}", tuple(map(list, revealing.items())))
@@ -279,7 +277,7 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
     group_words = {name: _text(words["group_words"], name) for name in groups}
     where = f"languages.{lang}.lists"
-    lists = {name: Table.find(one, path, f"{where}.{name}") for name, one in words.get("lists", {}).items()}
+    lists = {name: Table.find(table, path, f"{where}.{name}") for name, table in words.get("lists", {}).items()}
     return Language(group_words, _text(words, "person"), **tables, lists=lists)
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evenli.core.errors import PairError, ResourceError
+from evenli.core.errors import PairError, ResourceError, translated
 from evenli.core.io import read_text, split_lines
 from evenli.core.parse import parse_table, parse_toml
 
@@ -41,10 +41,8 @@ class Card:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file or say where it is broken."""
-    try:
+    with translated("", into=ResourceError, kinds=(PairError,)):
         return parse_toml(read_text(path), str(path))
-    except PairError as error:
-        raise ResourceError(str(error)) from error
 
 
 @cache
@@ -52,7 +50,7 @@ def cards() -> tuple[Card, ...]:
     """All cards, sorted by name."""
     files = [path for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
     fields = ({**read_toml(path.with_suffix(".toml")), "name": path.name} for path in files)
-    return tuple(Card(**{key: str(one.get(key, "")) for key in Card.__dataclass_fields__}) for one in fields)
+    return tuple(Card(**{key: str(about.get(key, "")) for key in Card.__dataclass_fields__}) for about in fields)
 
 
 @dataclass(frozen=True)
@@ -109,11 +107,9 @@ def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[st
 
 def numbered_rows(path: str | Path, required: tuple[str, ...] = ()) -> list[tuple[int, dict[str, str]]]:
     """The same, each with its line."""
-    try:
+    with translated("", into=ResourceError, kinds=(PairError,)):
         lines = io.StringIO(_read_text(path), newline="")
         rows = list(parse_table(lines, str(path), commas=True))
-    except PairError as error:
-        raise ResourceError(str(error)) from error
     missing = [column for column in required if not rows or column not in rows[0][1]]
     if missing:
         raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.audit.results import ModelInfo as ModelInfo
 from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import OutOfMemory as OutOfMemory
 from evenli.core.labels import label_columns
-from evenli.core.record import Record
 from evenli.core.registry import MODELS
 from evenli.words import Occupation
 
@@ -78,24 +79,6 @@ class ModelRequest:
     lang: str = "en"
     options: ModelOptions = ModelOptions()
     occupations: Sequence[Occupation] | None = None
-
-
-class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
-    """The batch did not fit; the caller halves it and tries again."""
-
-
-class ModelInfo(Record, frozen=True):
-    """What a run must remember about the model it asked."""
-
-    spec: str  # as the user gave it
-    backend: str  # name in the registry: hf, onnx, py, fake or that of a plug-in
-    name: str  # for display
-    fingerprint: str  # hash that changes when the answers may change
-    labels: tuple[str, ...]  # the model's own label order
-    revision: str = ""  # commit of a hub model
-    device: str = "cpu"
-    dtype: str = "float32"
-    max_length: int | None = None  # longest input in tokens, or None where the model has no tokenizer of ours
 
 
 @dataclass(frozen=True)
@@ -290,7 +273,7 @@ def _encode(
         tokenizer.enable_truncation(limit, direction=side)
     # The fast call leaves out the offsets, which nobody reads here.
     encoded = tokenizer.encode_batch_fast(pairs)
-    return [one.ids for one in encoded], [one.type_ids for one in encoded]
+    return [encoding.ids for encoding in encoded], [encoding.type_ids for encoding in encoded]
 
 
 def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
-from evenli.core.errors import EvenliError, InputError, ModelError
+from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared
+from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.extras import import_object
 from evenli.core.labels import LABELS, canonical_label, label_columns
 
@@ -78,6 +78,7 @@ class CallableModel:
             # The same answers read another way are other predictions.
             fingerprint=f"{identity}:{declared}" if declared else identity,
             labels=order,
+            device="cpu",
             dtype="unknown",
         )
         # Every pair counts as one full bucket, so that a batch holds batch_size of them.
@@ -128,31 +129,11 @@ class CallableModel:
 
 def load(target: str, request: ModelRequest) -> CallableModel:
     """The backend ``py:module:function``."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            function = import_object(target, "py:module:function")
-    except InputError as error:
-        raise ModelError(str(error)) from error
+    with contextlib.redirect_stdout(sys.stderr), translated("", into=ModelError, kinds=(InputError,)):
+        function = import_object(target, "py:module:function")
     if not callable(function):
         raise ModelError(f"{target} is not callable")
     return CallableModel(function, labels=request.options.labels, name=target, spec=request.spec)
-
-
-@contextlib.contextmanager
-def foreign_code(before: str) -> Iterator[None]:
-    """Run code of others: what it prints goes to stderr, what it raises is one line after ``before``."""
-    try:
-        # Only we write to stdout, because a program may read it.
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    except (EvenliError, OutOfMemory):
-        raise
-    except BaseException as error:
-        # A panic of a library in Rust is no Exception.
-        if not isinstance(error, Exception | SystemExit) and type(error).__name__ != "PanicException":
-            raise
-        text = " ".join(str(error).split())[:300]
-        raise ModelError(f"{before}{type(error).__name__}" + (f": {text}" if text else "")) from error
 
 
 def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArray[np.float64], bool]:

@@ -40,7 +40,7 @@ def installation() -> dict[str, Any]:
         "devices": _devices(),
         "embedded_models": [model.name for model in embedded_models()],
         "axes": axis_names(),
-        "plugins": {one.kind: one.plugins() for one in registries if one.plugins()},
+        "plugins": {registry.kind: registry.plugins() for registry in registries if registry.plugins()},
         "changed_resources": [card.name for card in cards() if not card.verify()],
     }
 

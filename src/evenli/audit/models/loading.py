@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evenli.audit.models.base import ModelOptions, OutOfMemory
-from evenli.core.binary import decoding, tensor_names, unheard
-from evenli.core.errors import EvenliError, InputError, ModelError
+from evenli.core.binary import decoding, silence_fd, tensor_names
+from evenli.core.errors import InputError, ModelError, message_of, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, read_json
 from evenli.core.parse import check_regular
@@ -91,10 +91,8 @@ def _check_layers(fields: dict[str, Any], file: Path) -> None:
 
 def read_fields(file: Path) -> dict[str, Any]:
     """Fields of a JSON file of a checkpoint; none where there is no such file."""
-    try:
+    with translated("", into=ModelError, kinds=(InputError,)):
         return read_json(file) if file.is_file() else {}
-    except InputError as error:
-        raise ModelError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -153,8 +151,7 @@ def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, al
             raise ModelError(
                 f"{name}{at} is not in the local cache of the hub; download it (--online), or {local}"
             ) from error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ModelError(f"cannot get {name}{at} from the hub ({reason}); {local}") from error
+        raise ModelError(f"cannot get {name}{at} from the hub ({message_of(error)}); {local}") from error
 
 
 def load_part(part: Any, checkpoint: Checkpoint, **arguments: Any) -> Any:
@@ -199,21 +196,19 @@ def quiet_transformers(purpose: str) -> Any:
 @contextmanager
 def one_line(name: str) -> Iterator[None]:
     """Turn the loader's many errors about a checkpoint on this machine into one line, and keep stdout ours."""
-    try:
-        with unheard(1):
-            yield
-    except EvenliError:
-        raise
-    except Exception as error:  # whatever a broken file makes the loader do
-        text = " ".join(str(error).split()) or type(error).__name__
-        if "trust_remote_code" in text or "custom code" in text:
+
+    def reason(error: BaseException) -> str:
+        if "trust_remote_code" in str(error) or "custom code" in str(error):
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
-        raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
+        return message_of(error)
+
+    with translated(f"cannot load the checkpoint {name}: ", into=ModelError, reason=reason), silence_fd(1):
+        yield
 
 
 def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
     """Validate a tokenizer, with the output of its library suppressed."""
-    with decoding(f"the tokenizer of {name}"), unheard():
+    with decoding(f"the tokenizer of {name}"), silence_fd():
         tokenizer(*texts)
 
 
@@ -240,17 +235,19 @@ def pick_arithmetic(torch: Any, options: ModelOptions, what: str) -> tuple[str, 
 @contextmanager
 def inference(torch: Any, device: str, name: str) -> Iterator[None]:
     """A forward pass of the model of this name; raises OutOfMemory if its batch does not fit."""
-    try:
-        with torch.inference_mode():
-            yield
-    except (RuntimeError, MemoryError) as error:
+
+    def reason(error: BaseException) -> str:
         # The CPU allocator raises a plain RuntimeError.
         memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
         if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
-            raise ModelError(f"{name} failed on a batch: {error}") from error
+            return message_of(error)
         if device.startswith("cuda"):
             torch.cuda.empty_cache()
-        raise OutOfMemory from error
+        raise OutOfMemory(f"{name} ran out of memory on a batch") from error
+
+    kinds = (RuntimeError, MemoryError)
+    with translated(f"{name} failed on a batch: ", into=ModelError, kinds=kinds, reason=reason), torch.inference_mode():
+        yield
 
 
 def first_position(config: Any) -> int:

@@ -13,11 +13,10 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
-from evenli.core.binary import unheard
-from evenli.core.errors import LabelError, ModelError
+from evenli.core.binary import silence_fd
+from evenli.core.errors import LabelError, ModelError, foreign_code, message_of, translated
 from evenli.core.io import hash_files
 from evenli.words.tables import read_toml
 
@@ -67,6 +66,7 @@ class OnnxModel:
             name=path.parent.name if path.name == ONNX_FILE else path.stem,
             fingerprint=hash_files(files),
             labels=labels,
+            device="cpu",
             dtype=dtype,
             max_length=longest_input(config, options.max_length, tokenizer_limit=tokenizer_limit),
         )
@@ -103,13 +103,14 @@ class OnnxGraph:
         ids, types, mask = tokens.batch()
         feeds = dict(zip(_INPUTS, (ids, np.ones_like(ids) if mask is None else mask, types), strict=True))
         taken = {name: feeds[name].astype(kind, copy=False) for name, kind in self.inputs.items()}
-        try:
+
+        def reason(error: BaseException) -> str:
+            if isinstance(error, MemoryError) or "allocate memory" in str(error) or "bad_alloc" in str(error):
+                raise OutOfMemory(f"{self.path} ran out of memory on a batch") from error
+            return message_of(error)
+
+        with translated(f"{self.path} failed on a batch: ", into=ModelError, reason=reason):
             return np.asarray(self.session.run([output] if output else None, taken)[0])
-        except Exception as error:  # onnxruntime raises its own types, one per status code
-            text = " ".join(str(error).split())
-            if isinstance(error, MemoryError) or "allocate memory" in text or "bad_alloc" in text:
-                raise OutOfMemory from error
-            raise ModelError(f"{self.path} failed on a batch: {text[:300]}") from error
 
 
 def open_session(path: Path, threads: int | None) -> Any:
@@ -134,7 +135,7 @@ def open_tokenizer(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
-    with foreign_code(f"cannot read {file}: "), unheard(1):
+    with foreign_code(f"cannot read {file}: "), silence_fd(1):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     return tokenizer
@@ -207,10 +208,8 @@ def data_files(path: Path) -> list[Path]:
     except ImportError:
         others = (file for file in path.parent.rglob("*") if file.is_file() and file.suffix not in _TEXTS)
         return sorted(file for file in others if file.suffix != ".onnx")
-    try:
+    with translated(f"{path} is not an ONNX model: ", into=ModelError):
         model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:  # protobuf raises classes of its own
-        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
     entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
     # What is no UTF-8 comes as bytes.
     locations = sorted({_text(entry.value) for entry in entries if _text(entry.key) == "location"})

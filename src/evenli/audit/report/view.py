@@ -20,11 +20,10 @@ from scipy.special import softmax
 
 from evenli.audit.models import NLIModel, load_model
 from evenli.audit.models.base import ModelOptions, split_spec
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.predict import read_header
 from evenli.audit.report import gallery
 from evenli.audit.report.gallery import RunEntry
-from evenli.core.errors import EvenliError, InputError, ModelError
+from evenli.core.errors import EvenliError, InputError, ModelError, foreign_code
 from evenli.core.extras import check_extra
 from evenli.core.format import percent
 from evenli.core.labels import LABELS

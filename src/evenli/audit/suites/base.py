@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Meta, Struct, structs
 from numpy.typing import NDArray
 
-from evenli.audit.pairs import PairCard, PairSet
+from evenli.audit.pairs import PairSet
 from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
 from evenli.audit.suites.about import About
 from evenli.core.blocks import Block, Fact, Summary
@@ -367,7 +367,7 @@ def load_suite(name: str, request: Request | None = None) -> PairSet:
     return get_suite(name).check(pairs, request) if given else pairs
 
 
-def built_in_sets(axis: Axis | str = "gender") -> list[PairCard]:
+def built_in_sets(axis: Axis | str = "gender") -> list[DataCard]:
     """What the built-in set of an axis holds, in every language and with every list of occupations."""
     axis = load_axis(axis)
     named = [(code, name) for code, words in axis.languages.items() for name in (PUBLISHED, *words.lists)]

@@ -88,12 +88,12 @@ def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fac
         size = len(text.encode("utf-8", "replace"))
         if size < LIMIT:
             return text
-        at = max(range(len(blocks)), key=lambda one: len(blocks[one].rows), default=-1)
+        at = max(range(len(blocks)), key=lambda index: len(blocks[index].rows), default=-1)
         if at < 0 or len(blocks[at].rows) < 2:
             raise InputError(f"this page would have {size / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB: {title}")
         kept = blocks[at].rows[: len(blocks[at].rows) // 2]
         remark = f"Only the first {len(kept):,} of {totals[at]:,} rows stand here, to keep the file small."
-        blocks = [replace(block, rows=kept, cut=remark) if one == at else block for one, block in enumerate(blocks)]
+        blocks = [replace(block, rows=kept, cut=remark) if index == at else block for index, block in enumerate(blocks)]
 
 
 def json_block(content: Any) -> str:

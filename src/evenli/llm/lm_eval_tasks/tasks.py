@@ -22,7 +22,7 @@ def load(lang: str = "en", prompts: int = 1, orders: int = 3, **_: Any) -> dict[
     """The questions as a data set; every row carries the settings that made it."""
     datasets = need("datasets", extra="lm-eval", purpose="the lm-eval task")
     settings = json.dumps({"lang": lang, "count": prompts, "orders": orders})
-    rows = [{**one, "settings": settings} for one in questions(lang, prompts, orders)]
+    rows = [{**row, "settings": settings} for row in questions(lang, prompts, orders)]
     return {"test": datasets.Dataset.from_list(rows)}
 
 

@@ -102,7 +102,7 @@ class GraphedTrainer(EncoderTrainer):
             leaves = [*self._copies, *self._head.parameters()]
             w_x, w_h, bias, *head = torch.autograd.grad(loss / batch.pairs, leaves)
             # torch's LSTM has two biases whose sum counts: each has the gradient of the sum.
-            lstm = [part for one in range(2) for part in (w_x[one], w_h[one], bias[one], bias[one])]
+            lstm = [part for way in range(2) for part in (w_x[way], w_h[way], bias[way], bias[way])]
             self._descend([*lstm, *head], self._lr)
             self._refresh()
             return loss.detach(), (logits.detach().argmax(1) == labels).sum()
@@ -130,14 +130,14 @@ class GraphedTrainer(EncoderTrainer):
         """Bring the copies in line with the weights."""
         w_x, w_h, bias = self._copies
         with torch.no_grad():
-            for one, suffix in enumerate(("", "_reverse")):
+            for way, suffix in enumerate(("", "_reverse")):
                 x, h, first, second = (
                     getattr(self._lstm, f"{name}_l0{suffix}")
                     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                 )
-                w_x[one].copy_(x)
-                w_h[one].copy_(h)
-                bias[one].copy_(first + second)
+                w_x[way].copy_(x)
+                w_h[way].copy_(h)
+                bias[way].copy_(first + second)
 
     def _logits(self, batch: Any) -> Any:
         time, sentences = batch.time, 2 * batch.pairs
@@ -156,8 +156,8 @@ class GraphedTrainer(EncoderTrainer):
         longest = data.longest if self.recipe.v1_padding else data.longest + data.longest % 2
         times = [int(longest[some].max()) for some in rows]
         numbers = self._split([_numbers(data, some, time) for some, time in zip(rows, times, strict=True)])
-        for some, time, one in zip(rows, times, numbers, strict=True):
-            yield _Padded(one, time, len(some))
+        for some, time, padded in zip(rows, times, numbers, strict=True):
+            yield _Padded(padded, time, len(some))
 
     def _upload(self) -> None:
         if len(self._table) < len(self.vocabulary):

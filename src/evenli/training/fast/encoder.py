@@ -103,7 +103,7 @@ class FusedForward:
     def __init__(self, model: Any, flat: FlatParameters, *, compiled: bool) -> None:
         self._model, self._base = model, model.base_model
         self._plain = (embed, encoder_layer, classify)
-        self._fast = tuple(compile_static(one, compiled) for one in self._plain)
+        self._fast = tuple(compile_static(function, compiled) for function in self._plain)
         names = iter(joined_names(model))
         self._layers = []
         self._distances: dict[int, Any] = {}
@@ -148,7 +148,7 @@ class FusedForward:
         rates = rate(block.output.dropout), rate(inner.dropout)
         for weights in self._layers:
             x = layer(x, bias, weights, config.num_attention_heads, config.layer_norm_eps, *rates)
-        return classify(x[:, 0], *self._head, self._activation, *(rate(one) for one in self._dropout))
+        return classify(x[:, 0], *self._head, self._activation, *(rate(layer) for layer in self._dropout))
 
     def _distance_bias(self, length: int) -> Any:
         """MPNet's bias of every head for every pair of tokens, [1, heads, length, length]."""

@@ -16,7 +16,7 @@ from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number, p_value, percent, signed
 from evenli.stats.measure import measures
-from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, Response, Slope, SweepResult, pearson_p
+from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, OverSeeds, Response, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
@@ -50,17 +50,19 @@ def print_meta(results: SweepResult, console: Console) -> None:
 def _print_responses(results: SweepResult, console: Console) -> None:
     """The response matrix, on the levels that were taught and on those that were learnt."""
     share = results.learnt_share
-    registered = {one.name for suite in ("coal", "probe") for one in measures(suite)}
-    shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in registered]
+    registered = {measure.name for suite in ("coal", "probe") for measure in measures(suite)}
+    shown = [
+        response for response in results.responses if response.measure in MATRIX or response.measure not in registered
+    ]
     # A model learns less than it is taught; the slopes on what it learnt show the measure alone.
     for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
         console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
         rows = []
-        for one in shown:
-            slopes, fit = (one.taught, number(one.fit, 2)) if kind == "taught" else (one.learnt, "")
-            rows.append([one.title, *map(_slope, slopes.values()), fit])
-        main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
+        for response in shown:
+            slopes, fit = (response.taught, number(response.fit, 2)) if kind == "taught" else (response.learnt, "")
+            rows.append([response.title, *map(_slope, slopes.values()), fit])
+        main = [at for at, response in enumerate(shown) if response.measure in CAUSE_MEASURES]
         console.print(table(heads, rows, main, tight=True))
     console.print(
         f"The models learnt {percent(share['mean'])} of what they were taught (lowest {percent(share['lowest'])}). "
@@ -68,17 +70,17 @@ def _print_responses(results: SweepResult, console: Console) -> None:
         style="dim",
     )
     console.print(f"[bold]Causes[/bold]  {escape(_diagonal(shown))}")
-    for one in shown:
-        if one.reason:
-            console.print(escape(f"{one.title}: {one.reason}."))
+    for response in shown:
+        if response.reason:
+            console.print(escape(f"{response.title}: {response.reason}."))
 
 
-def _slope(slope: Slope) -> str:
-    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{number(slope.high - slope.value, 2)}")
+def _slope(slope: OverSeeds) -> str:
+    return signed(slope.value, 2) + ("" if math.isnan(slope.high) else f" ±{number(slope.high - slope.value, 2)}")
 
 
 def _diagonal(shown: list[Response]) -> str:
-    own = {one.measure: one for one in shown if one.measure in CAUSE_MEASURES}
+    own = {response.measure: response for response in shown if response.measure in CAUSE_MEASURES}
     mixed = []
     for name, cause in CAUSE_MEASURES.items():
         if name in own and not own[name].measures_only(cause):
@@ -102,7 +104,7 @@ def _print_bias(results: SweepResult, console: Console) -> None:
     # Measures with the same reason share a line; reasons begin with what is missing: "no corr.: the score is ...".
     reasons: dict[str, list[str]] = {}
     for entry in results.measures:
-        reasons.setdefault(entry.axis["bias"].pearson.reason, []).append(entry.title)
+        reasons.setdefault(entry.axis["bias"].pearson.note, []).append(entry.title)
     for reason in filter(None, reasons):
         what, _, why = reason.partition(": ")
         console.print(escape(f"{what} for {', '.join(reasons[reason])}: {why}."))
@@ -159,7 +161,11 @@ def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
     rows = [
-        row for one in results.responses if one.measure in MATRIX for row in one.rows() if row["levels"] == "taught"
+        row
+        for response in results.responses
+        if response.measure in MATRIX
+        for row in response.rows()
+        if row["levels"] == "taught"
     ]
     # Two decimals, and no minus before a zero.
     rows = [{**row, "slope": round(row["slope"], 2) + 0.0} for row in rows if not math.isnan(row["slope"])]
@@ -190,7 +196,7 @@ def _associations(results: SweepResult) -> Table:
             ">p": p_value(bias.pearson.p, 4),
             ">Spear-\nman": number(bias.spearman.value),
             ">Ken-\ndall": number(bias.kendall.value),
-            ">sepa-\nration": signed(bias.separation.value),
+            ">sepa-\nration": signed(bias.separation["mean"]),
             ">noise\nslope": signed(noise.slope if noise else None),
         }
         if len(results.seeds) < 3:
@@ -259,5 +265,5 @@ def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
                 yield {"measure": entry.title, "axis": axis, "rate": rate, **point}
 
 
-def _correlation(value: float | None) -> str:
-    return NO_CORRELATION if value is None else number(value)
+def _correlation(value: float) -> str:
+    return NO_CORRELATION if math.isnan(value) else number(value)

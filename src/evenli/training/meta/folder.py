@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_array
-from evenli.core.errors import InputError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.io import hash_text, iter_lines, read_json, read_rows, read_text, to_plain
 from evenli.core.parse import escape_cell, parse_json_object
 from evenli.core.record import Record, RecordError
@@ -139,7 +139,7 @@ class MetaFolder:
 
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """All models of the sweep, seed by seed."""
-        levels = {axis: [_level(one) for one in self.header["levels"].get(axis, [])] for axis in AXES}
+        levels = {axis: [_level(level) for level in self.header["levels"].get(axis, [])] for axis in AXES}
         return [Cell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
 
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, float | Levels]) -> None:
@@ -238,10 +238,8 @@ class MetaFolder:
         self._dir.write(name, lambda file: np.save(file, array))
 
     def _load(self, name: str) -> NDArray[Any]:
-        try:
+        with translated("", "; delete it and run the stage again", into=RunError, kinds=(InputError,)):
             return read_array(self.path / name)
-        except InputError as error:
-            raise RunError(f"{error}; delete it and run the stage again") from error
 
 
 def _level(stored: float | list[float]) -> float | Levels:

@@ -18,10 +18,12 @@ def meta_page(results: SweepResult) -> str:
     if ranked:
         lead = f"Of {len(titles)} measures, {titles[ranked[0].measure]} follows the trained-in bias best."
     elif results.responses:
-        alone = sum(any(one.measures_only(cause) for cause in one.taught) for one in results.responses)
-        mixed = sum(len(one.moved_by()) > 1 for one in results.responses)
+        separate = sum(
+            any(response.measures_only(cause) for cause in response.taught) for response in results.responses
+        )
+        mixed = sum(len(response.moved_by()) > 1 for response in results.responses)
         total = len(results.responses)
-        lead = f"{alone} of {total} measures follow one cause of bias alone; {mixed} mix several causes."
+        lead = f"{separate} of {total} measures follow one cause of bias alone; {mixed} mix several causes."
     blocks = [_curves(results, titles)] if "bias" in results.levels else []
     blocks += [_causes(results)] if results.responses else []
     learnt = []
@@ -31,7 +33,7 @@ def meta_page(results: SweepResult) -> str:
     blocks.append(Block("Limits", lines=[*learnt, LIMITS]))
     facts = []
     for cause in results.responses[0].taught if results.responses else ():
-        only = [one.title.strip() for one in results.responses if one.measures_only(cause)]
+        only = [response.title.strip() for response in results.responses if response.measures_only(cause)]
         names = f", such as “{only[0]}”" if only else ""
         facts.append(
             Fact(f"Follow “{cause}” alone", str(len(only)), f"of {len(results.responses)}", f"measures{names}")
@@ -69,8 +71,8 @@ def _causes(results: SweepResult) -> Block:
         figures=drawn("Change of the score per unit of each cause", "A map of slopes", response_chart, results),
         columns=("measure", *(f">{cause}" for cause in results.responses[0].taught), ">fit"),
         rows=[
-            [one.title.strip(), *(signed(slope.value) for slope in one.taught.values()), one.fit]
-            for one in results.responses
+            [response.title.strip(), *(signed(slope.value) for slope in response.taught.values()), response.fit]
+            for response in results.responses
         ],
         caption="Slopes on the levels that were taught; fit is the share of the variance that they explain",
         filtered=True,

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evenli.audit.models.callables import foreign_code
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.coal import SUITE as COAL
 from evenli.audit.suites.probe import SUITE as PROBE
-from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.errors import InputError, ModelError, RunError, foreign_code, translated
 from evenli.core.extras import import_object
 from evenli.core.labels import LABELS
 from evenli.stats.measure import Measure, as_measure
@@ -45,7 +44,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta MODEL -o {folder.path}")
-    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(one) for one in own)]
+    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(function) for function in own)]
     # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")
     samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
@@ -116,12 +115,9 @@ def load_measure(own: Own) -> Measure:
 
 def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     sample = samples[PROBE.name if PROBE.name in measure.suites else COAL.name]
-    try:
-        # What a measure of the user's own prints goes to stderr: stdout may be read as JSON.
-        with foreign_code(""):
-            values = np.asarray(measure(sample), dtype=np.float64)
-    except ModelError as error:
-        raise InputError(f"the measure {measure.name} failed: {error}") from error
+    # What a measure of the user's own prints goes to stderr: stdout may be read as JSON.
+    with translated(f"the measure {measure.name} failed: ", kinds=(ModelError,)), foreign_code(""):
+        values = np.asarray(measure(sample), dtype=np.float64)
     if values.size != 1 or np.isinf(values).any():
         given = f"{values.size} values" if values.size != 1 else "an infinite value"
         raise InputError(f"the measure {measure.name} returned {given}; expected one number, NaN where it is undefined")

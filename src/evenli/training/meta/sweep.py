@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
+from evenli.core.estimate import Estimate
 from evenli.core.format import number
 from evenli.core.io import to_plain
 from evenli.core.record import Number, Numbers, Record
@@ -65,38 +66,36 @@ class Curve:
         return cast(Values, self.scores.mean(axis=0))
 
 
+class OverSeeds(Estimate, frozen=True, kw_only=True):
+    """A number of the mean over ``n`` seeds, with its 95 % interval over seeds; none with fewer than three.
+
+    Attributes:
+        per_seed: The same number of each seed.
+    """
+
+    digits: ClassVar[int | None] = None
+
+    per_seed: tuple[float | None, ...]
+
+
+class Association(OverSeeds, frozen=True, kw_only=True):
+    """How closely the scores follow the levels: -1 to 1, 0 no relation, 1 a score that rises with the rate.
+
+    The interval is that of a percentile bootstrap; there is none if a resample of the seeds is constant.
+
+    Attributes:
+        statistic: ``pearson`` (a line), ``spearman`` (ranks) or ``kendall`` (tau-b, ordered pairs).
+        p: Two-sided permutation p of the mean curve, never 0; None where there is no value.
+    """
+
+    statistic: Statistic
+    p: float | None
+
+
 class _Full(Record, frozen=True):
     """Numbers of a meta-evaluation are stored in full: tables of a paper are made from them."""
 
     digits: ClassVar[int | None] = None
-
-
-class Association(_Full, frozen=True):
-    """How closely the scores follow the levels."""
-
-    statistic: Statistic  # pearson (a line), spearman (ranks) or kendall (tau-b, ordered pairs)
-    # The statistic of the mean curve over seeds, -1 to 1; 0 is no relation, 1 a score that rises with the rate. None
-    # where it is undefined.
-    value: float | None
-    # Lower end of the 95 % percentile bootstrap interval over seeds; None with fewer than three seeds, or if a resample
-    # of them is constant.
-    low: float | None
-    high: float | None  # upper end
-    per_seed: tuple[float | None, ...]  # the statistic of each seed's own curve
-    p: float | None  # two-sided permutation p of the mean curve; never 0
-    reason: str = ""  # why there is no value or no interval, or nothing
-
-
-class Separation(_Full, frozen=True):
-    """Score at the highest level minus score at the lowest: mean, minimum and maximum over seeds.
-
-    On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
-    rate is the same at both ends: what is left is bias. The sign is the measure's direction.
-    """
-
-    value: Number
-    low: Number
-    high: Number
 
 
 class Ranked(_Full, frozen=True):
@@ -109,21 +108,27 @@ class Ranked(_Full, frozen=True):
     # The sensitivity less the disturbance, or the sensitivity alone; larger is better, negative if noise moves the
     # measure more than bias does.
     net_sensitivity: Number
-    pearson: float | None  # correlation with the bias rate; its sign is the direction, which the other three leave out
+    pearson: Number  # correlation with the bias rate; its sign is the direction, which the other three leave out
     reason: str = ""  # why there is no correlation, or nothing
 
 
 class AxisResult(_Full, frozen=True, eq=False):
     """One measure along one axis: scores [seeds, levels] and how they follow the levels.
 
-    ``slope`` is the change of the score from level 0 to 1 as a share of the range of the measure.
+    On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
+    rate is the same at both ends: the separation that is left is bias.
+
+    Attributes:
+        separation: Score at the highest level minus score at the lowest, signed as the measure is: mean, lowest and
+            highest of the seeds.
+        slope: Change of the score from level 0 to 1 as a share of the range of the measure.
     """
 
     scores: Values
     pearson: Association
     spearman: Association
     kendall: Association
-    separation: Separation
+    separation: Numbers
     slope: Number
 
 
@@ -135,23 +140,12 @@ class MeasureCurves(_Full, frozen=True, eq=False):
     axis: dict[str, AxisResult]
 
 
-class Slope(_Full, frozen=True):
-    """Change of a score per unit of a cause while the others stay, mean over seeds; NaN if the cause does not vary.
-
-    ``low`` and ``high`` are Student's 95 % interval over seeds; None with fewer than three.
-    """
-
-    value: Number
-    low: float | None
-    high: float | None
-    per_seed: tuple[float | None, ...]
-
-
 class Response(_Full, frozen=True):
     """What moves a measure.
 
     Attributes:
-        taught: Slope by cause, on the levels that models were taught.
+        taught: Slope by cause, on the levels that models were taught: change of the score per unit of the cause while
+            the others stay, with Student's interval; NaN if the cause does not vary.
         learnt: Slope by cause, on the levels that they learnt: what they answer as taught on held-out sentences.
         fit: Share of the variance of the scores that the plane over the taught levels explains, mean over seeds; far
             from 1 the measure bends, and its slopes are averages.
@@ -160,8 +154,8 @@ class Response(_Full, frozen=True):
 
     measure: str
     title: str
-    taught: dict[str, Slope]
-    learnt: dict[str, Slope]
+    taught: dict[str, OverSeeds]
+    learnt: dict[str, OverSeeds]
     fit: Number
     reason: str = ""
 
@@ -188,6 +182,7 @@ class SweepResult(_Full, frozen=True, eq=False):
     """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation."""
 
     stamped: ClassVar[str] = "meta-evaluation"
+    schema: ClassVar[int] = 2
 
     lang: str
     base: str  # name of the model that the others were trained from
@@ -212,7 +207,7 @@ def describe(curve: Curve) -> AxisResult:
     pearson, spearman, kendall = (associate(curve, name, generator) for name in STATISTICS)
     # Per seed first: the range over seeds shows whether the sign is stable.
     rise = curve.scores[:, -1] - curve.scores[:, 0]
-    apart = Separation(float(rise.mean()), float(rise.min()), float(rise.max()))
+    apart = {"mean": float(rise.mean()), "lowest": float(rise.min()), "highest": float(rise.max())}
     # Least squares: sum (x - mean x)(y - mean y) / sum (x - mean x)^2, as a share of the measure's range.
     x = curve.levels - curve.levels.mean()
     slope = float(x @ (curve.mean - curve.mean.mean()) / (x @ x) / curve.span)
@@ -230,8 +225,21 @@ def associate(
     of levels; with three seeds it is little more than the range of their means.
     """
     per_seed: tuple[float | None, ...] = tuple(to_plain(correlations(curve.levels, curve.scores, statistic), None))
+    seeds = len(curve.seeds)
+
+    def association(
+        value: float = math.nan,
+        p: float | None = None,
+        low: float = math.nan,
+        high: float = math.nan,
+        note: str = "",
+    ) -> Association:
+        return Association(
+            value, low, high, math.nan, LEVEL, seeds, note=note, per_seed=per_seed, statistic=statistic, p=p
+        )
+
     if reason := _why_undefined(curve):
-        return Association(statistic, None, None, None, per_seed, None, reason)
+        return association(note=reason)
     value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
     # Under the null hypothesis every order of the mean scores is as likely as the one observed.
     orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
@@ -239,16 +247,14 @@ def associate(
     # One is added on both sides for the observed order itself, so that p is never 0.
     p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
     # Two seeds have three distinct resamples: their quantiles say nothing.
-    if len(curve.seeds) < 3:
-        return Association(statistic, value, None, None, per_seed, p)
-    drawn = generator.integers(len(curve.seeds), size=(_RESAMPLES, len(curve.seeds)))
+    if seeds < 3:
+        return association(value, p)
+    drawn = generator.integers(seeds, size=(_RESAMPLES, seeds))
     resampled = correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
     if None in per_seed or np.isnan(resampled).any():
         # Leaving such draws out would report the luckier seeds only.
-        reason = "no interval: some choices of seeds give the same score for every rate"
-        return Association(statistic, value, None, None, per_seed, p, reason)
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Association(statistic, value, float(low), float(high), per_seed, p)
+        return association(value, p, note="no interval: some choices of seeds give the same score for every rate")
+    return association(value, p, *np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist())
 
 
 def rank_measures(measures: Sequence[MeasureCurves]) -> list[Ranked]:
@@ -261,10 +267,10 @@ def rank_measures(measures: Sequence[MeasureCurves]) -> list[Ranked]:
     for measure in (measure for measure in measures if "bias" in measure.axis):
         bias, noise = measure.axis["bias"], measure.axis.get("noise")
         sensitivity, disturbance = abs(bias.slope), abs(noise.slope) if noise else None
-        reason = bias.pearson.reason if bias.pearson.value is None else ""
+        reason = bias.pearson.note if math.isnan(bias.pearson.value) else ""
         # A score that plain error does not move is what one wants; only a missing one is a fault.
         if not reason and noise and math.isnan(noise.slope):
-            reason = noise.pearson.reason
+            reason = noise.pearson.note
         net = sensitivity - (disturbance or 0.0)
         ranked.append(Ranked(measure.name, sensitivity, disturbance, net, bias.pearson.value, reason))
 
@@ -365,9 +371,10 @@ def _fit_plane(levels: Values, scores: Values) -> tuple[Values, float]:
     return slopes, 1 - float(left @ left) / total if total > _SAME else 1.0
 
 
-def _over_seeds(slopes: Values) -> Slope:
-    mean, count = float(slopes.mean()), len(slopes)
+def _over_seeds(slopes: Values) -> OverSeeds:
+    mean, count, per_seed = float(slopes.mean()), len(slopes), tuple(slopes.tolist())
     if count < 3 or math.isnan(mean):
-        return Slope(mean, None, None, tuple(slopes.tolist()))
-    half = float(student.ppf((1 + LEVEL) / 2, count - 1) * slopes.std(ddof=1) / math.sqrt(count))
-    return Slope(mean, mean - half, mean + half, tuple(slopes.tolist()))
+        return OverSeeds(mean, math.nan, math.nan, math.nan, LEVEL, count, per_seed=per_seed)
+    se = float(slopes.std(ddof=1) / math.sqrt(count))
+    half = float(student.ppf((1 + LEVEL) / 2, count - 1)) * se
+    return OverSeeds(mean, mean - half, mean + half, se, LEVEL, count, per_seed=per_seed)

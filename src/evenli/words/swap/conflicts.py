@@ -55,7 +55,7 @@ def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
     """Every word, and "giving birth", which only the two words together say."""
     yield from parts[1::2]
     if "birth" in parts:
-        yield from (f"{one} birth".lower() for one, other in pairwise(parts[1::2]) if other == "birth")
+        yield from (f"{word} birth".lower() for word, other in pairwise(parts[1::2]) if other == "birth")
 
 
 def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
@@ -97,7 +97,7 @@ def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], cha
     So it is where a text changes and another one has a first name that the first has not ("Jane left", "A woman left"),
     and where the first text has names and no gender word while another one has a noun ("Jane is a woman").
     """
-    if any(changes[one] and names[other] - names[one] for one, other in permutations(range(len(names)), 2)):
+    if any(changes[text] and names[other] - names[text] for text, other in permutations(range(len(names)), 2)):
         return True
     if changes[0]:
         return False
@@ -120,9 +120,9 @@ def _titled(parts: Sequence[str], changes: Changes) -> set[str]:
 def _surnames(parts: Sequence[str]) -> set[str]:
     """Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder"."""
     return {
-        two
-        for one, gap, two in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
-        if gap == " " and is_capitalised(one) and is_capitalised(two)
+        second
+        for first, gap, second in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
+        if gap == " " and is_capitalised(first) and is_capitalised(second)
     }
 
 
@@ -138,9 +138,9 @@ def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
         goes.append({parts[index].lower() for index in places})
         comes.append(set(places.values()))
     # Each text is compared with each other one, in both directions.
-    for one, other in permutations(range(len(texts)), 2):
-        if comes[one] & stays[other]:
+    for text, other in permutations(range(len(texts)), 2):
+        if comes[text] & stays[other]:
             return COLLAPSE
-        if goes[one] & (stays[other] - goes[other]):
+        if goes[text] & (stays[other] - goes[other]):
             return UNEVEN
     return ""

@@ -165,8 +165,8 @@ class Swapper:
         checked = self.mode == "default" and self.conflicts == "skip"
         if checked and (reason := self._conflict(split, per_text, names)):
             return Swapped.unchanged(texts, reason)
-        changes = tuple(tuple(_with_places(parts, one)) for parts, one in zip(split, per_text, strict=True))
-        return Swapped(tuple(_apply(parts, one) for parts, one in zip(split, per_text, strict=True)), changes)
+        changes = tuple(tuple(_with_places(parts, changed)) for parts, changed in zip(split, per_text, strict=True))
+        return Swapped(tuple(_apply(parts, changed) for parts, changed in zip(split, per_text, strict=True)), changes)
 
     def gendered(self, text: str) -> bool:
         """True if the text has a word that this swapper replaces."""

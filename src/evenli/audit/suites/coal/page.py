@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import rankdata
 
-from evenli.audit.results import DataCard, ModelCard
+from evenli.audit.results import DataCard, ModelInfo
 from evenli.audit.suites.about import About, about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, data_of
 from evenli.audit.suites.base import SHOWN_LABELS as SHOWN
@@ -33,7 +33,7 @@ _BEHIND = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group
 def page_blocks(coal: CoalResult, sample: Sample) -> list[Block]:
     """All parts of the page but for the general ones."""
     rows = judged(sample, {row.occupation or "" for row in coal.occupations if row.states_group})
-    model = ModelCard.from_dict(sample.header.get("model", {})).title
+    model = ModelInfo.from_dict(sample.header.get("model", {})).title
     about, charts = about_axis(sample.header), _filled(_measures(coal), _published(coal, model))
     card = data_of(sample, "coal") or DataCard("unknown data", "coal")
     return [
