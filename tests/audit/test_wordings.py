@@ -334,7 +334,7 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
     shares = variance_shares(rows)
     assert [math.isnan(one.share) for one in shares] == [True] * 3
     section = results._shares(shares, DIMENSIONS)
-    assert len(section.lines) == 1 and "evenli[wording]" in section.lines[0] and not section.rows
+    assert len(section.notes) == 1 and "evenli[wording]" in section.notes[0] and not section.rows
 
 
 def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
