@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -114,36 +112,24 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def computed_once() -> Iterator[None]:
-    """The same chart is not drawn again, nor the same probe fitted: most tests of both look at something else."""
-    from evenli.encoders import leakage
+def drawn_once() -> Iterator[None]:
+    """The same chart is not drawn again: most tests of pages look at something else."""
+    if not importlib.util.find_spec("vl_convert"):
+        yield
+        return
+    import vl_convert
 
-    probes: dict[Any, Any] = {}
-    fit = leakage._fitted
+    charts: dict[str, str] = {}
+    draw = vl_convert.vegalite_to_svg
 
-    def fitted(model: Any, *data: Any) -> Any:
-        if model.random_state is None:  # then it may be another one each time
-            return fit(model, *data)
-        key = (type(model), repr(model.get_params()), *(hashlib.sha256(np.ascontiguousarray(x)).digest() for x in data))
-        if key not in probes:
-            probes[key] = fit(model, *data)
-        return probes[key]
+    def svg(*chart: Any, **options: Any) -> str:
+        key = json.dumps([chart, options], sort_keys=True, default=str)
+        if key not in charts:
+            charts[key] = draw(*chart, **options)
+        return charts[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leakage, "_fitted", fitted)
-        if importlib.util.find_spec("vl_convert"):
-            import vl_convert
-
-            charts: dict[str, str] = {}
-            draw = vl_convert.vegalite_to_svg
-
-            def svg(*chart: Any, **options: Any) -> str:
-                key = json.dumps([chart, options], sort_keys=True, default=str)
-                if key not in charts:
-                    charts[key] = draw(*chart, **options)
-                return charts[key]
-
-            patch.setattr(vl_convert, "vegalite_to_svg", svg)
+        patch.setattr(vl_convert, "vegalite_to_svg", svg)
         yield
 
 

@@ -9,6 +9,7 @@ from evenli.core.callable import path_of
 from evenli.core.errors import InputError
 from evenli.core.mitigation import Method
 from evenli.core.registry import MITIGATIONS
+from evenli.core.settings import known_names
 
 
 def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: bool = False, **options: Any) -> Any:
@@ -32,10 +33,11 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
         raise InputError(f"what should {method} mitigate? Give an encoder, a file or a directory")
     path_of(out, "the result")
     if chosen.apply is not None:
-        return chosen.apply(source, out, options if chosen.checks_settings else chosen.settings(options), overwrite)
-    from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder  # here: its room may be taken out
+        return chosen.apply(source, out, chosen.make_settings(options), overwrite)
+    # Here, because its room may be taken out.
+    from evenli.encoders.mitigation import mitigate_encoder
+    from evenli.encoders.settings import MitigationSettings
 
-    names = ("fit", "seed", "probe", "pooling", "device", "online")
-    common = {name: options.pop(name) for name in names if name in options}
-    settings = MitigationSettings(method, options={**options.pop("options", {}), **options}, **common)
+    common = {name: options.pop(name) for name in known_names(MitigationSettings) if name in options}
+    settings = MitigationSettings(method, **{**common, "options": {**common.get("options", {}), **options}})
     return mitigate_encoder(str(source), out, settings, overwrite=overwrite)

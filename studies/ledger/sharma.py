@@ -103,7 +103,7 @@ def augmentation(data: Path | None) -> Iterator[Row]:
     if path is not None:
         rows = [row for row in read_rows(path) if row["gold_label"] != "-"]
         columns = ("sentence1", "sentence2")
-        done = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns, shuffle_seed=12)
+        done = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns, shuffle_seed=12)
         added = done.counts.added
         part = "ours is over the first 100,000 of 550,152 rows; their share of 470 would be 85"
     yield notebook.row("SNLI pairs added by the released gender swap", 470, added, differs=part)

@@ -12,7 +12,7 @@ import pytest
 import evenli
 from evenli.audit.models.fakes import FakeModel
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, items, lean, share, without_direction
+from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, without_direction
 from evenli.audit.suites.coal.results import left_out
 from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
@@ -205,6 +205,64 @@ def test_n_counts_the_rows_that_a_cause_reads() -> None:
     assert own["undirected"].clusters["occupations"] == rest["occupation"].n_unique()
     assert (own["default_gender"].n, own["stereotype"].n) == (neutral, rest.height - neutral)
     assert own["default_of_stereotyped"].by_stereotype["female"].n == (rest["stereotype"] == "female").sum()
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_cause_among_rows_is_that_of_a_table_of_them(name: str) -> None:
+    table = random_rows(9, count=26)
+    # Every second sentence of a word; both of its pairs.
+    chosen = table.frame["template"].str.contains("1").to_numpy()
+    sample = Sample(table)
+    part = value(Sample(Predictions(table.frame.filter(pl.Series(chosen)))), name)
+    assert float(cause_among(sample, name, chosen)) == pytest.approx(part)
+    assert float(cause_among(sample, name, np.ones(len(chosen), dtype=bool))) == pytest.approx(value(sample, name))
+
+
+def test_a_slice_has_the_lean_and_the_errors_of_its_class() -> None:
+    sample = Sample(random_rows(11))
+    for name in CLASSES:
+        own = {one: float(get_measure(one)(sample, name)) for one in ("undirected", "undirected_expected")}
+        assert own["undirected"] == pytest.approx(float(without_direction(sample, name)))
+        assert own["undirected_expected"] == pytest.approx(float(without_direction(sample, name, expected=True)))
+        assert float(get_measure("default_of_stereotyped")(sample, name)) == pytest.approx(float(lean(sample, name)))
+        for one in ("stereotype", "default_gender", "stereotype_expected", "default_gender_expected"):
+            assert np.isnan(get_measure(one)(sample, name))
+
+
+def test_the_regression_is_that_of_numpy() -> None:
+    words = ["nurse", "accountant", "broker", "artist", "dancer", "clerk", "businessman"]
+    table = random_rows(12, count=14)
+    frame = table.frame.filter(pl.col("stereotype") == "neutral")
+    names = {f"clerk {at}": word for at, word in enumerate(words)}
+    sample = Sample(Predictions(frame.with_columns(pl.col("occupation").replace(names))))
+    answers = np.array(["e", "n", "c"])[sample.predicted].reshape(-1, 2)
+    side = {"e": 1, "n": 0, "c": -1}
+    leans = np.array([np.sign(side[man] - side[woman]) for woman, man in answers])
+    known = load_axis().scores
+    of_item = [names[one] for one in frame["occupation"][::2]]
+    # A word that states a gender is left out, and one without a score.
+    used = [at for at, word in enumerate(of_item) if word in known and word != "businessman"]
+    slope, start = np.polyfit([known[of_item[at]] for at in used], leans[used], 1)
+    assert value(sample, "regression_slope") == pytest.approx(slope, abs=1e-5)
+    assert value(sample, "regression_intercept") == pytest.approx(start, abs=1e-5)
+    assert get_measure("regression_slope").rows(sample).sum() == 2 * len(used)
+    one = Sample(Predictions(frame.with_columns(occupation=pl.lit("nurse"))))
+    assert np.isnan(value(one, "regression_slope")) and np.isnan(value(one, "regression_intercept"))
+
+
+def test_notes_name_three_words_at_most() -> None:
+    base = rows_of({"neutral": [(N, N)] * 8}).frame
+
+    def notes(*words: str) -> str:
+        renamed = base.with_columns(pl.col("occupation").replace({f"clerk {at}": w for at, w in enumerate(words)}))
+        return " ".join(left_out(items(Sample(Predictions(renamed)))))
+
+    assert "businessman" in notes("businessman") and "…" not in notes("businessman", "salesman", "ballerina")
+    four = notes("businessman", "salesman", "ballerina", "policeman")
+    assert (
+        "…" in four
+        and len([word for word in ("businessman", "salesman", "ballerina", "policeman") if word in four]) == 3
+    )
 
 
 def test_an_interval_without_width_says_why() -> None:

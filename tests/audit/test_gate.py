@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -15,15 +16,26 @@ import typer
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from typer.testing import CliRunner
 
 import evenli
 from evenli.audit.audit import load_run
 from evenli.audit.commands.report import gate as gate_command
-from evenli.audit.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit
+from evenli.audit.gate import (
+    Check,
+    GateResult,
+    check_baseline,
+    check_competence,
+    check_conditions,
+    check_policy,
+    write_junit,
+)
 from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.gate.policy import Policy, load_policy
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import AuditResult
+from evenli.audit.suites.base import Clause
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.estimate import Scoring
@@ -258,6 +270,138 @@ def test_baseline(runs: Path) -> None:
     assert out.exit_code == 0 and "[-0.0" in out.output
 
 
+@pytest.mark.parametrize(
+    ("code", "problem", "pairs", "suites", "status"),
+    [
+        ("bias", "", 10, ("coal",), "passed"),  # competence alone: what is done about bias is for the conditions
+        ("none", "it guesses", 10, ("coal",), "failed"),
+        ("none", "no gold pairs", 0, ("coal",), "undecided"),
+        ("none", "", 10, ("coal",), "undecided"),  # no verdict for another reason
+        ("none", "", 10, ("probe",), "passed"),  # no suite gives one
+        ("none", None, 10, ("probe",), "undecided"),
+        ("none", None, 10, ("coal",), "undecided"),
+        ("even", None, 10, ("coal",), "passed"),
+    ],
+)
+def test_when_a_model_is_competent(
+    runs: Path, code: str, problem: str | None, pairs: int, suites: tuple[str, ...], status: str
+) -> None:
+    result = load_run(runs / "even").result
+    competence = None
+    if problem is not None:
+        gold = structs.replace(result.competence.gold, n=pairs)
+        competence = structs.replace(result.competence, problem=problem, gold=gold)
+    changed = structs.replace(
+        result,
+        competence=competence,
+        verdict=structs.replace(result.verdict, code=code),
+        suites=dict.fromkeys(suites, result.suites["coal"]),
+    )
+    check = check_competence(changed)
+    assert check.status == status and check.values == {"verdict": code}
+    # A model that passes shows what it got right, if that is known.
+    assert ("100%" in check.detail) == (status == "passed" and competence is not None)
+    (noted,) = check_conditions(changed, ["verdict == 'bias'"])
+    assert ("say nothing" in noted.detail) == bool(problem)
+
+
+def policy_of(*clauses: Clause) -> Policy:
+    return Policy("mine", clauses)
+
+
+def test_clauses_of_a_policy_are_failed_passed_skipped_or_undecided(runs: Path) -> None:
+    result = load_run(runs / "old").result
+    held, broken = Clause("held", "coal > 0.9", "why not"), Clause("broken", "coal > 0.1", "why not")
+    undefined = Clause("undefined", "coal_non.female > 0", "?")
+    found = check_policy(result, policy_of(held, broken, undefined, dataclasses.replace(undefined, optional=True)))
+    assert [check.status for check in found] == ["passed", "failed", "undecided", "skipped"]
+    assert [check.detail.startswith("why not") for check in found[:2]] == [False, True]
+    # A clause about a suite that the run has not is left out; a suite without a clause is named.
+    of_coal, of_probe = (dataclasses.replace(broken, suite=name) for name in ("coal", "probe"))
+    assert [check.status for check in check_policy(result, policy_of(of_coal, of_probe))] == ["failed"]
+    with pytest.raises(InputError, match="probe"):
+        check_policy(result, policy_of(of_probe))
+    assert check_policy(result, policy_of()) == []
+    both = structs.replace(result, suites={"coal": result.suites["coal"], "probe": result.suites["coal"]})
+    names = [(check.name, check.status) for check in check_policy(both, policy_of(of_coal))]
+    assert names == [("broken", "failed"), ("suite probe", "skipped")]
+    assert [check.name for check in check_policy(both, policy_of(broken))] == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("0", 0), ("0.1", 0.1), ("3", 3), *((bad, None) for bad in ('"0.1"', "true", "-0.1", "nan", "inf"))],
+)
+def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float | None) -> None:
+    file = tmp_path / "p.toml"
+    clause = '[[clause]]\nname = "a"\nfail_if = "coal > 1"\nreason = "r"\n'
+    file.write_text(f'name = "mine"\n{clause}[baseline]\nmax_worse = {given}\n')
+    if read is None:
+        with pytest.raises(InputError, match="max_worse"):
+            load_policy(file)
+    else:
+        policy = load_policy(file)
+        assert policy.max_worse == read and policy.description == "" and not policy.clauses[0].optional
+    # Two clauses of one name are refused, unless they are about two suites.
+    file.write_text(f'name = "mine"\n{clause}suite = "coal"\n{clause}suite = "probe"\noptional = true\n')
+    assert [(one.suite, one.optional) for one in load_policy(file).clauses] == [("coal", False), ("probe", True)]
+    file.write_text(f'name = "mine"\n{clause}{clause}')
+    with pytest.raises(InputError, match="'a'"):
+        load_policy(file)
+
+
+def test_causes_of_the_verdict_are_fields(runs: Path) -> None:
+    result = load_run(runs / "biased").result
+    named = {cause.name for cause in result.verdict.causes}
+    assert named == {"stereotype", "undirected"}
+    held = {name: value for name, value in fields(result).items() if name.startswith("verdict.")}
+    assert {name.removeprefix("verdict."): value for name, value in held.items() if "groups" not in name} == {
+        "stereotype": True,
+        "default_gender": False,
+        "undirected": True,
+        "default_of_stereotyped": False,
+    }
+    silent = structs.replace(result, verdict=structs.replace(result.verdict, code="none"))
+    assert {fields(silent)[name] for name in held} == {None}
+    older = structs.replace(result.suites["coal"], measures={"coal": result.suites["coal"].measures["coal"]})
+    assert fields(structs.replace(result, suites={"coal": older}))["verdict.stereotype"] is None
+    groups = evenli.audit("fake:biased", suites=("groups",), limit=200).result
+    own = {name: value for name, value in fields(groups).items() if name.startswith("verdict.")}
+    assert own["verdict.stereotype_n"] is True and own["verdict.default"] in {True, False}
+    assert own["verdict.stereotype"] is None
+
+
+def test_the_short_name_means_the_first_suite(runs: Path) -> None:
+    result = load_run(runs / "old").result
+    coal = result.suites["coal"]
+    lower = structs.replace(coal, measures={"coal": structs.replace(coal.measures["coal"], value=0.01)})
+    known = fields(structs.replace(result, suites={"coal": coal, "probe": lower}))
+    assert (known["coal"], known["coal.coal"], known["probe.coal"]) == (
+        known["coal.coal.value"],
+        pytest.approx(0.2),
+        0.01,
+    )
+    assert known["lang"] == "en" and known["competence.per_label.neutral"] == 1
+
+
+def test_brackets_and_not_may_be_fifty_deep() -> None:
+    assert holds("not " * 48 + "a < b") is True
+    assert holds("(" * 49 + "a < b" + ")" * 49) is True
+    for text in ("not " * 50 + "a < b", "(" * 50 + "a < b" + ")" * 50):
+        with pytest.raises(InputError, match="50 levels"):
+            holds(text)
+
+
+def test_errors_point_at_the_character() -> None:
+    for text, column in (("a ? b", 3), ("a < b b", 7), ("a <", 4), ("(a < b", 7), ("a = 1", 3), ("a < b < 1", 7)):
+        with pytest.raises(InputError, match=rf"character {column}$"):
+            holds(text)
+    for text, helped in (("yes", True), ("a", False), ("'yes'", False)):
+        with pytest.raises(InputError) as caught:
+            holds(text)
+        assert ("yes == true" in str(caught.value)) == helped
+
+
 def test_the_margin_is_not_lost_to_rounding() -> None:
     from evenli.audit.differences import Difference
 
@@ -267,6 +411,9 @@ def test_the_margin_is_not_lost_to_rounding() -> None:
 
     assert status(0.32 - 0.30, 0.01, 0.02) == "passed"
     assert status(0.021, 0.01, 0.02) == "failed"
+    assert status(0.020001, 0.01, 0.02) == "failed" and status(0.0200004, 0.01, 0.02) == "passed"
+    assert status(1e-5, 1e-6, 0.0) == "failed" and status(-0.5, -0.6, 0.0) == "passed"
+    assert status(0.1, float("nan"), 0.02) == "undecided"
     assert status(0.021, 0.0, 0.02) == "passed"
     assert status(0.021, -0.01, 0.02) == "passed"
     assert status(float("nan"), float("nan"), 0.02) == "undecided"

@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -13,15 +14,20 @@ import pytest
 import evenli
 from evenli.audit.pairs import PairSet
 from evenli.audit.predictions import Predictions
+from evenli.audit.results import Cause, Verdict
 from evenli.audit.suites.base import Request
 from evenli.audit.suites.groups import measures
 from evenli.audit.suites.groups.axis_file import check_axis, new_axis
 from evenli.audit.suites.groups.build import build_groups, check, load
-from evenli.audit.suites.groups.results import permutation_test, summarise
-from evenli.audit.suites.groups.verdict import judge
+from evenli.audit.suites.groups.interactions import InteractionRow, crossing, interaction_of, interactions
+from evenli.audit.suites.groups.results import GroupRow, GroupsResult, permutation_test, summarise
+from evenli.audit.suites.groups.verdict import judge, summary
 from evenli.core.errors import EvenliError, InputError, ResourceError
+from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.stats.measure import get_measure
+from evenli.stats.intervals import estimate_measures
+from evenli.stats.measure import Measure, get_measure
+from evenli.stats.measure import measures as list_measures
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
 from evenli.words.axes import shipped_names
@@ -105,6 +111,12 @@ def test_a_case_by_hand() -> None:
     defaults = [float(measures.default_of(of, at)) for at in range(3)]
     assert defaults == pytest.approx([0.5, 0.5, -1])
     assert value("undirected_n", of) == pytest.approx(0)
+
+
+def test_cards_state_the_range_and_the_even_value() -> None:
+    cards = {entry.name: (entry.low, entry.high, entry.ideal) for entry in list_measures("groups")}
+    signed = {name for name in cards if name.startswith("stereotype")}
+    assert cards == {name: (-1 if name in signed else 0, 1, 0) for name in cards} and len(signed) == 2
 
 
 def test_two_groups_are_nli_coal() -> None:
@@ -216,8 +228,6 @@ def test_a_default_group_is_named_and_no_stereotype() -> None:
 
 
 def get_estimate(of: Sample, name: str) -> object:
-    from evenli.stats.intervals import estimate_measures
-
     return estimate_measures(of, [get_measure(name)])[name, None]
 
 
@@ -363,3 +373,259 @@ def test_bad_tables_are_refused_with_file_and_line(tmp_path: Path, table: str, w
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_axes_have_no_errors(name: str) -> None:
     assert [one.text for one in check_axis(name) if one.kind == "error"] == []
+
+
+# --- the verdict on made-up numbers --------------------------------------------------------------------------
+
+
+def about(value: float, half: float = 0.02) -> Estimate:
+    return Estimate(value, value - half, value + half, half / 2, 0.95, 10)
+
+
+NONE = about(0.0)
+
+
+def made(base: GroupsResult, rows: dict[str, dict[str, float]], **measured: float) -> GroupsResult:
+    """A result with these groups and measures; whatever is not named is 0 with a narrow interval."""
+    groups = [
+        GroupRow(
+            *(name, name, 5, about(row.get("default", 0.0)), NONE, NONE, about(row.get("ruled_out", 0.0))),
+            answers={
+                ENTAILMENT: about(row.get("inferred", 0.0)),
+                CONTRADICTION: about(row.get("denied", 0.0)),
+                NEUTRAL: about(1 - row.get("inferred", 0.0) - row.get("denied", 0.0)),
+            },
+            pairs=10,
+            ruled_out_expected=NONE,
+        )
+        for name, row in rows.items()
+    ]
+    changed = {
+        name: msgspec.structs.replace(one, value=0.0, low=-0.02, high=0.02) for name, one in base.measures.items()
+    }
+    for name, value in measured.items():
+        changed[name] = msgspec.structs.replace(changed[name], value=value, low=value - 0.02, high=value + 0.02)
+    return msgspec.structs.replace(base, groups=groups, measures=changed, interactions=[])
+
+
+@pytest.fixture(scope="module")
+def base() -> GroupsResult:
+    return evenli.audit("fake:even", suites=("groups",)).groups  # type: ignore[return-value]
+
+
+def causes_of(result: GroupsResult) -> list[tuple[str, str, str]]:
+    return [(cause.name, cause.direction, cause.size) for cause in judge(result, None).causes]
+
+
+def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) -> None:
+    rows = {
+        "a": {"default": 0.35, "inferred": 0.5},
+        "b": {"default": 0.2, "inferred": 0.3, "ruled_out": 0.25},
+        "c": {"default": -0.4, "ruled_out": -0.2},
+    }
+    result = made(base, rows, stereotype_n=-0.3, undirected_n=0.5)
+    assert causes_of(result) == [
+        ("default", "a", "strong"),
+        ("stereotype_n", "anti-stereotypical", "strong"),
+        ("ruled_out", "b", "clear"),
+        ("undirected_n", "none", "strong"),
+    ]
+    assert judge(result, None).code == "bias"
+    assert judge(made(base, {}, undirected_n=0.5), None).code == "error"
+    assert judge(made(base, {}), None).code == judge(made(base, {"a": {}, "b": {}}), None).code == "even"
+    # An interval up to 0.06 is neither a cause nor negligible.
+    for undecided in (made(base, {}, undirected_n=0.04), made(base, {"a": {"default": -0.3}})):
+        assert judge(undecided, None).code == "undecided" and not judge(undecided, None).causes
+    undefined = {name: msgspec.structs.replace(one, low=np.nan, high=np.nan) for name, one in base.measures.items()}
+    assert judge(msgspec.structs.replace(made(base, {}), measures=undefined), None).code == "none"
+
+
+@pytest.mark.parametrize(("inferred", "named"), [(0.19, False), (0.2, True), (0.4, True), (0.0, False)])
+def test_a_group_is_assumed_only_if_it_is_inferred_itself(base: GroupsResult, inferred: float, named: bool) -> None:
+    # The others are inferred in 0.05 on average; half of the lead of 0.3 must be entailment.
+    rows = {"a": {"default": 0.3, "inferred": inferred}, "b": {"inferred": 0.1}, "c": {"inferred": 0.0}}
+    assert (("default", "a", "strong") in causes_of(made(base, rows))) == named
+
+
+def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
+    rows = {"a": {"default": 0.4, "inferred": 0.5}, "b": {"ruled_out": 0.4}}
+    said = {
+        "stereotyp": made(base, {}, stereotype_n=0.4),
+        "assumes": made(base, {"a": rows["a"], "b": {}}),
+        "contradicted": made(base, {"a": {}, "b": rows["b"]}),
+        "without a direction": made(base, {}, undirected_n=0.4),
+    }
+    for word, result in said.items():
+        sentence = judge(result, None).sentence
+        assert [one for one in said if one in sentence.replace("without a stereotype", "")] == [word]
+        assert "+0.40" in sentence
+    for value, word in ((0.4, "more"), (-0.4, "less")):
+        assert f" {word} readily" in judge(made(base, {}, stereotype_n=value), None).sentence
+    # Errors are a cause only if their interval lies above 0.05.
+    measured = made(base, {}).measures
+    at = {low: msgspec.structs.replace(measured["undirected_n"], value=0.1, low=low, high=0.2) for low in (0.05, 0.051)}
+    for low, one in at.items():
+        result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": one})
+        assert bool(judge(result, None).causes) == (low > 0.05)
+
+
+def test_three_groups_of_a_kind_are_named_at_most(base: GroupsResult) -> None:
+    rows = {name: {"ruled_out": 0.1 + at / 20} for at, name in enumerate("abcde")}
+    assert [direction for _, direction, _ in causes_of(made(base, rows))] == ["e", "d", "c"]
+
+
+def test_the_strongest_interaction_is_named(base: GroupsResult) -> None:
+    rows = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3), ("c", 0.01))]
+    result = msgspec.structs.replace(made(base, {}), interactions=rows)
+    assert causes_of(result) == [("interaction", "b", "strong")]
+    assert causes_of(msgspec.structs.replace(result, interactions=rows[2:])) == []
+    assert judge(msgspec.structs.replace(result, interactions=rows[:1]), None).causes[0].label.count("more") == 1
+
+
+def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None:
+    rows = {
+        "a": {"default": 0.35, "inferred": 0.5, "denied": 0.1},
+        "b": {"default": -0.1, "ruled_out": 0.25},
+        "c": {"default": 0.1, "ruled_out": -0.1},
+    }
+    interactions = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3))]
+    result = msgspec.structs.replace(
+        made(base, rows, stereotype_n=-0.3, undirected_n=0.2), interactions=interactions, parts=("x", "y")
+    )
+    of = random_sample("abc", 5)
+    shown = summary(result, judge(result, None), of)
+    assert [(bar.name, [round(share.value, 6) for share in bar.shares]) for bar in shown.bars] == [
+        ("a", [0.5, 0.1, 0.4]),
+        ("b", [0.0, 0.0, 1.0]),
+        ("c", [0.0, 0.0, 1.0]),
+    ]
+    assert [one.value.lstrip("-\u2212") for one in shown.numbers] == ["30", "35", "25", "30", "20"]
+    against, assumed, denied, crossed, _ = (one.name for one in shown.numbers)
+    assert "gainst" in against and assumed.endswith(" a") and denied.endswith(" b")
+    assert " b " in crossed and "less" in crossed and "x and y" in shown.numbers[3].meaning
+    # Nobody leads, nobody is denied more: no group is named.
+    level = made(base, {"a": {"default": 0.0, "ruled_out": 0.0}}, stereotype_n=0.3)
+    names = [one.name for one in summary(level, judge(level, None), of).numbers]
+    assert "ollows" in names[0] and [name.endswith("one group") for name in names[1:3]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "value", "rows"),
+    [
+        ("stereotype_n", "none", 0.2, (pl.col("subset") == "PS") & (pl.col("answer") == ENTAILMENT)),
+        ("stereotype_n", "none", -0.2, (pl.col("subset") == "AS") & (pl.col("answer") == ENTAILMENT)),
+        (
+            *("default", "b", 0.2),
+            (pl.col("subset") == "NS") & (pl.col("answer") == ENTAILMENT) & (pl.col("group") == "b"),
+        ),
+        ("ruled_out", "b", 0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "b")),
+        ("interaction", "c", -0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "c")),
+        ("interaction", "c", 0.2, (pl.col("answer") == ENTAILMENT) & (pl.col("group") == "c")),
+        ("undirected_n", "none", 0.2, pl.col("answer") != NEUTRAL),
+    ],
+)
+def test_the_example_is_an_answer_of_the_cause(
+    base: GroupsResult, name: str, direction: str, value: float, rows: pl.Expr
+) -> None:
+    of = random_sample("abc", 5)
+    shown = summary(base, Verdict("bias", "", [Cause(name, direction, "clear", "", about(value))]), of)
+    answered = of.frame.with_columns(answer=pl.Series([LABELS[at] for at in of.predicted])).filter(rows)
+    assert shown.example is not None
+    assert (shown.example.premise, shown.example.hypothesis) in set(
+        answered.select("premise", "hypothesis").iter_rows()
+    )
+
+
+def test_a_sentence_that_is_not_asked_of_every_group_is_left_out() -> None:
+    of = random_sample("abc", 8)
+    lost = of.frame["id"] == of.frame["id"][4]
+    whole = (of.frame["occupation"] == of.frame["occupation"][4]) & (of.frame["template"] == of.frame["template"][4])
+    partly, without = (Sample(Predictions(of.frame.filter(~rows))) for rows in (lost, whole))
+    assert (measures.items(of).incomplete, measures.items(partly).incomplete) == (0, 2)
+    assert measures.items(partly).rows.shape == measures.items(without).rows.shape
+    for name in ("stereotype_n", "undirected_n", "distance", "stereotype_n_expected"):
+        assert value(name, partly) == pytest.approx(value(name, without), abs=1e-6)
+
+
+def test_a_share_of_0_has_room_above() -> None:
+    # Every word has two groups in two sentences, so that words weigh alike and a plain mean knows that it is a share.
+    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab")
+    for name in ("coal_n_pro", "coal_n_anti", "undirected_n"):
+        found = get_estimate(of, name)
+        assert found.value == 0 and found.low == 0 and found.high > 0.01, name
+    # With unequal words it is a ratio, and 0 again.
+    unequal = sample({}, {"rude": {"a", "b"}, "calm": {"a"}, "tall": set()})
+    assert value("coal_n_pro", unequal) == value("coal_n_anti", unequal) == 0
+
+
+def test_an_interval_of_equal_words_is_that_of_a_share() -> None:
+    of = random_sample("ab", 3)
+    share = Measure("x", "", "", lambda sample, _: sample.rate(ENTAILMENT, "PS"), 0, 1)
+    counts = of.frame.filter(pl.col("subset") == "PS").group_by("occupation").len()["len"]
+    assert counts.n_unique() == 1
+    found, plain = get_estimate(of, "coal_n_pro"), estimate_measures(of, [share])["x", None]
+    assert (found.value, found.low, found.high, found.se) == pytest.approx(
+        (plain.value, plain.low, plain.high, plain.se), abs=1e-6
+    )
+
+
+def test_undefined_is_undefined_in_every_weighting() -> None:
+    untyped, typed = sample({}, {"tall": set(), "calm": set()}), sample({}, {"rude": {"a"}, "calm": {"b"}})
+    for of in (untyped, typed):
+        many = of.weighted(np.ones((3, of.frame.height), dtype=np.float32))
+        for at in range(3):
+            for function in (measures.default_of, measures.stereotype_of):
+                assert function(many, at).shape == (3,)
+        for name in (*PAIRED, "distance"):
+            assert get_measure(name)(many).shape == (3,), name
+    assert np.isnan(measures.default_of(typed, 0)) and np.isnan(measures.stereotype_of(untyped, 0))
+    assert np.isnan(measures.stereotype_of(typed, 2)) and not np.isnan(measures.stereotype_of(typed, 1))
+    one = sample({}, {"rude": {"a"}}, "a")
+    assert np.isnan(value("distance", one)) and np.isnan(float(measures.default_of(one, 0)))
+    assert value("distance", sample({("tall", "a"): ENTAILMENT}, {"tall": set()}, "ab")) > 0.9
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_an_interaction_is_what_the_parts_do_not_add_up_to(expected: bool) -> None:
+    names = ("a__x", "a__y", "b__x", "b__y")
+    rows, logits, p = [], [], np.random.default_rng(6).dirichlet([1, 1, 1], (5, 4))
+    for (word, at), name in itertools.product(enumerate(range(5)), names):
+        rows.append({"id": f"{word}-{name}", "subset": "NS", "premise": f"{word}", "hypothesis": name, "gold": NEUTRAL})
+        rows[-1] |= {"occupation": f"w{word}", "stereotype": "neutral", "template": f"t{at}", "group": name}
+        logits.append(np.log(p[word, names.index(name)]))
+    of = of_rows(rows, logits)
+    y, no = (LABELS.index(label) for label in (ENTAILMENT, CONTRADICTION))
+    answers = p if expected else np.eye(3)[p.argmax(axis=2)]
+    side = (answers[..., y] - answers[..., no]).mean(axis=0).reshape(2, 2)
+    wanted = side - side.mean(axis=1, keepdims=True) - side.mean(axis=0) + side.mean()
+    parts = crossing(names)
+    found = [float(interaction_of(of, at, parts, expected=expected)) for at in range(4)]
+    assert found == pytest.approx(wanted.ravel(), abs=1e-6)
+    listed = interactions(of, names, Scoring(0.9))
+    assert [(row.expected if expected else row.interaction).value for row in listed] == pytest.approx(found)
+    # Four at once: each has a quarter of the error.
+    assert listed[0].interaction.level == pytest.approx(1 - 0.1 / 4)
+    assert [(row.first, row.second) for row in listed] == parts
+    assert crossing(names[:3]) is None and crossing(["a__x", "a__y"]) is None and crossing([]) is None
+    assert interactions(random_sample("ab", 1), "ab", Scoring()) == []
+
+
+# --- expected answers and distance by hand ---------------------------------------------------------------------
+
+
+def test_expected_answers_by_hand() -> None:
+    """One word with a stereotype of two groups, one without: M, F and X of the two answers as if independent."""
+    p = {"a": (0.55, 0.35, 0.1), "b": (0.2, 0.5, 0.3)}
+    base = sample({}, {"rude": {"a"}, "tall": set()}, "ab", templates=1)
+    of = of_rows(base.frame.drop(list(LABELS)).to_dicts(), np.log([p[one] for one in base.frame["group"]]))
+    above = 0.55 * 0.8 + 0.35 * 0.3  # a entailed and b not, or a neutral and b contradicted
+    below = 0.2 * 0.45 + 0.5 * 0.1
+    alike = 0.55 * 0.2 + 0.1 * 0.3
+    error = 2 * min(above, below) + alike
+    assert [float(one) for one in measures.of_stereotype(of, 0)] == [1, 0, 0]  # entailed, and the other neutral
+    assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
+    assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
+    assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)
+    assert float(measures.default_of(of, 0, expected=True)) == pytest.approx(above - below, abs=1e-6)
+    assert float(measures.default_of(of, 1, expected=True)) == pytest.approx(below - above, abs=1e-6)
+    assert value("distance", of) == pytest.approx((0.35 + 0.15 + 0.2) / 2, abs=1e-6)

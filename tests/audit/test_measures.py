@@ -31,6 +31,7 @@ from evenli.core.estimate import Scoring
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.intervals import estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
+from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
 from studies.ledger.ledger import sample_of_shares
@@ -120,6 +121,52 @@ def test_swapping_the_sets_flips_the_order_measures() -> None:
         assert value(name, Predictions(swap)) == pytest.approx(-value(name))
     assert value("follow", Predictions(swap)) == pytest.approx(value("defy"))
     assert value("fn_bias", Predictions(swap)) == pytest.approx(value("fn_bias"))
+
+
+def test_cards_state_the_range_and_the_even_value() -> None:
+    of_dev = {
+        **dict.fromkeys(("fn_dev", "nn", "t50", "t70"), (0, 1, 1)),
+        "fn_bias": (0, 1, 0),
+    }
+    leans = ("stereotype", "default_gender", "default_of_stereotyped", "stereotype_expected", "default_gender_expected")
+    shares = ("coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy", "undirected", "undirected_expected")
+    assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("coal")} == {
+        **dict.fromkeys(shares, (0, 1, 0)),
+        **dict.fromkeys((*leans, "order_entailment", "order_contradiction"), (-1, 1, 0)),
+        **dict.fromkeys(("regression_intercept", "regression_slope"), (-np.inf, np.inf, 0)),
+        **of_dev,
+    }
+    assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("dev2020")} == {
+        **of_dev,
+        **dict.fromkeys(("t50_pair", "t70_pair"), (0, 1, 1)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("p", "above"), [(0.49, (0, 0)), (0.51, (1, 0)), (0.69, (1, 0)), (0.71, (1, 1)), (0.95, (1, 1))]
+)
+def test_thresholds_are_a_half_and_seven_in_ten(p: float, above: tuple[int, int]) -> None:
+    logits = dict(zip(LABELS, np.log([(1 - p) / 2, p, (1 - p) / 2]), strict=True))
+    sample = Predictions(HAND.frame.with_columns(**{k: pl.lit(v) for k, v in logits.items()}))
+    pairs = Sample(Predictions(dev_table().frame.with_columns(**{k: pl.lit(v) for k, v in logits.items()})))
+    assert (value("t50", sample), value("t70", sample)) == above
+    assert (float(t50_pair(pairs)), float(t70_pair(pairs))) == above
+
+
+def test_a_slice_is_the_table_of_its_occupations() -> None:
+    frame = predict(fake_model("random"), [build_coal("en")]).frame
+    own = {name: Predictions(frame.filter(pl.col("stereotype") == name)) for name in ("female", "male", "neutral")}
+    for entry in measures("coal"):
+        if not entry.name.startswith(("stereotype", "default", "undirected", "regression")) and entry.name != "coal":
+            for name, part in own.items():
+                assert value(entry.name, Predictions(frame), name) == pytest.approx(
+                    value(entry.name, part), nan_ok=True
+                )
+    # A cause compares the classes: on a slice it is undefined, but for errors and leans of the class itself.
+    for entry in measures("coal"):
+        if entry.name.startswith(("stereotype", "default_gender", "regression")):
+            assert np.isnan(value(entry.name, Predictions(frame), "female")), entry.name
+            assert not np.isnan(value(entry.name, Predictions(frame))), entry.name
 
 
 def test_every_measure_states_what_it_means() -> None:
@@ -251,6 +298,14 @@ def test_wilson_is_that_of_scipy(level: float) -> None:
             expected = binomtest(hits, n).proportion_ci(level, method="wilson")
             assert wilson(hits / n, n, level) == pytest.approx((expected.low, expected.high), abs=1e-15)
     assert wilson(0.0, 9)[0] == 0 and wilson(1.0, 9)[1] == 1
+
+
+def test_places_among_others() -> None:
+    # The second overlaps both neighbours, the last stands apart; ends that touch overlap.
+    found = rank([(0.5, 0.4, 0.6), (0.3, 0.2, 0.4), (0.65, 0.6, 0.7), (0.9, 0.8, 1.0)])
+    assert [place.group for place in found] == [1, 1, 1, 2]
+    assert [(place.best, place.worst) for place in found] == [(1, 3), (1, 2), (2, 3), (4, 4)]
+    assert [place.shown for place in found] == ["1 to 3", "1 to 2", "2 to 3", "4"]
 
 
 def test_per_occupation() -> None:

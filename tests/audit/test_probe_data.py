@@ -20,7 +20,7 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import leaking_words
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations, read_probe
+from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
 from evenli.audit.suites.probe.languages import build_probe_in
 from evenli.audit.suites.probe.words import (
     cluster_key,
@@ -567,7 +567,7 @@ def test_labels_by_labour_share() -> None:
     assert {name for name, side in turned.items() if side != probe_occupations()[name]} == {"attendant", "baker"}
     for wrong in (50, 101, 99.9):
         with pytest.raises(InputError, match="dominance"):
-            label_by_labour(published, wrong)
+            build_probe(per_occupation=2, dominance=wrong)
 
 
 def test_own_occupations_on_the_command_line(tmp_path: Path, run_cli: Callable[..., Any]) -> None:
@@ -583,7 +583,7 @@ def test_own_occupations_that_cannot_be_used(tmp_path: Path, rows: str) -> None:
     own = tmp_path / "own.csv"
     own.write_text(f"occupation,gender\n{rows}")
     with pytest.raises(InputError, match="occupation"):
-        ProbeSettings(occupations=read_occupations(own))
+        build_probe(occupations=own)
 
 
 def test_names_in_lower_case_are_seen(tmp_path: Path) -> None:

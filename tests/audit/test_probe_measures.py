@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from msgspec import structs
 
+from evenli.audit.assess import assess
 from evenli.audit.audit import audit
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
@@ -22,7 +23,7 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
 from evenli.stats.intervals import estimate_measures
-from evenli.stats.measure import get_measure, measures
+from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.words import read_table
 from studies.ledger.ledger import sample_of_split
@@ -79,6 +80,16 @@ def test_lean_by_hand() -> None:
     )
     assert value("probe_lean", Predictions(turned), "female") == pytest.approx(-1 / 2)
     assert value("probe_dp", Predictions(turned)) == pytest.approx(value("probe_dp"))
+
+
+def test_cards_state_the_range_and_the_even_value() -> None:
+    cards = {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("probe")}
+    assert cards == {
+        **dict.fromkeys(("probe_dp", "probe_dp3"), (0, 1, 0)),
+        **dict.fromkeys(("probe_s", "probe_s3", "probe_ties", "probe_neutral"), (0, 1, 1)),
+        "probe_lean": (-1, 1, 0),
+        "probe_b": (0, 1, 0.5),
+    }
 
 
 def test_all_are_registered_for_the_probe_only() -> None:
@@ -217,6 +228,30 @@ def test_intervals_contain_the_value() -> None:
     assert found["probe_b", "male"].clusters["occupations"] == 19
 
 
+@pytest.mark.parametrize("name", ["probe_dp", "probe_b"])
+def test_an_interval_is_that_of_a_plain_mean_of_premises(name: str) -> None:
+    predictions = random_table(200)
+    sample = Sample(predictions)
+    logits = predictions.frame.select("entailment", "contradiction").to_numpy().astype(np.float64)
+    margin = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
+    first, second = 1 / (1 + np.exp(-margin.T))
+    is_female = predictions.frame["stereotype"].to_numpy()[::2] == "female"
+    dominant = np.where(is_female, margin[:, 0] > margin[:, 1], margin[:, 1] > margin[:, 0])
+    column = {"probe_dp": np.abs(first - second), "probe_b": dominant.astype(float)}[name]
+    own = Measure("m", "", "", lambda s, _: s.paired.first.mean(column), 0, 1)
+    found, plain = (estimate_measures(sample, [one])[one.name, None] for one in (get_measure(name), own))
+    assert (found.value, found.low, found.high) == pytest.approx((plain.value, plain.low, plain.high), abs=1e-6)
+
+
+def test_gaps_that_differ_by_rounding_are_listed_by_name() -> None:
+    near = 1 + 1e-7
+    rows = [("b", "female", (log(3), 0, 0), (0, 0, 0)), ("a", "male", (log(3 * near), 0, 0), (0, 0, 0))]
+    rows += [("c", "female", (log(2.9), 0, 0), (0, 0, 0)), ("d", "male", (log(3.1), 0, 0), (0, 0, 0))]
+    rows += [("e", "male", (log(3), 0, 0), (0, 0, 0))]
+    listed = [row.occupation for row in assess(table(rows)).probe.occupations]
+    assert listed == ["d", "a", "b", "e", "c"]
+
+
 def test_intervals_are_wide_where_occupations_differ() -> None:
     # Every premise of an occupation answers alike: 1,900 rows hold no more than 38 facts.
     generator = np.random.default_rng(1)
@@ -326,6 +361,29 @@ def test_labour_comparison_by_hand_and_what_it_cannot_compare() -> None:
         labour_comparison(curve, {"a": 1.0, "b": 2.0})
     with pytest.raises(InputError, match="140"):
         labour_comparison(curve, {"a": 140.0})
+    for outside in (-0.5, 100.5):
+        with pytest.raises(InputError, match="from 0 to 100"):
+            labour_comparison(curve, {"a": outside, "b": 2.0, "c": 3.0})
+    assert labour_comparison(curve, {"a": 0.0, "b": 100.0, "c": 3.0}).n == 3
+    same = labour_comparison(curve.with_columns(dp=pl.lit(0.5)), {"a": 1.0, "b": 2.0, "c": 3.0})
+    assert np.isnan(same.size.spearman) and "the model" in same.size.reason and not np.isnan(same.direction.spearman)
+
+
+def test_labels_against_the_share_of_women_are_disputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    women = {"a": 49.0, "b": 50.0, "c": 51.0, "d": 49.0, "e": 50.0, "f": 51.0}
+    monkeypatch.setattr("evenli.audit.suites.probe.measures.women_percent", lambda: women)
+    more, less = (log(3), 0.0, 0.0), (0.0, 0.0, log(3))
+    rows = [(job, "female" if job in "abc" else "male", more, less if job < "e" else more) for job in "abcefg"]
+    rows.append(("d", "male", less, more))
+    result = assess(table(rows)).probe
+    by_name = {row.occupation: row for row in result.occupations}
+    assert {name for name, row in by_name.items() if row.disputed} == {"a", "f"}
+    assert np.isnan(by_name["g"].women_percent) and by_name["b"].women_percent == 50
+    assert result.premises == 7 and result.rows == 14 and result.labour is not None and result.labour.missing == ["g"]
+    text = "\n".join(shown(result).lines)
+    # The largest five gaps, and to which side each goes; then the disputed labels.
+    assert "a 0.50 (female), b 0.50 (female), c 0.50 (female), d 0.50 (male), e 0.00\n" in text
+    assert "a (female, 49 %), f (male, 51 %)" in text
 
 
 def test_every_probe_occupation_has_a_percentage() -> None:
@@ -375,7 +433,11 @@ def test_a_side_is_named_only_where_the_interval_lies_on_it() -> None:
     result = audit("fake:biased", suites=("probe",), limit=30).probe
     lean = result.measures["probe_lean"]
     assert lean.value > 0 > lean.low and "neither gender" in statement(result)
-    for ends, side in (((0.01, 0.2), "female"), ((-0.2, -0.01), "male")):
+    nan = float("nan")
+    for ends, side in (
+        *(((0.01, 0.2), "female"), ((-0.2, -0.01), "male"), ((nan, nan), "female")),
+        *(((0.0, 0.2), "to neither"), ((-0.2, 0.0), "to neither")),
+    ):
         beyond = structs.replace(lean, low=ends[0], high=ends[1])
         said = statement(structs.replace(result, measures={**result.measures, "probe_lean": beyond}))
         assert f"lean {side}" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -15,6 +16,7 @@ from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.swap import with_swapped
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample
 
@@ -72,6 +74,59 @@ def test_measures_by_hand(table: Predictions) -> None:
     assert values["swap_entailment_gap"] == pytest.approx(0, abs=1e-6)
     assert float(get_measure("swap_flips")(sample, ENTAILMENT)) == 0
     assert float(get_measure("swap_accuracy_gap")(sample, CONTRADICTION)) == pytest.approx(-1)
+
+
+def test_cards_state_the_range_and_the_even_value() -> None:
+    assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("swap")} == {
+        **dict.fromkeys(("swap_flips", "swap_distance"), (0, 1, 0)),
+        **dict.fromkeys(("swap_accuracy_female", "swap_accuracy_male"), (0, 1, 1)),
+        **dict.fromkeys(("swap_accuracy_gap", "swap_entailment_gap"), (-1, 1, 0)),
+    }
+
+
+def test_numbers_of_random_answers_are_those_of_plain_polars() -> None:
+    rows = [
+        (str(at), f"A {who} sleeps in room {at}.", f"A {who} is awake.", label)
+        for at, (who, label) in enumerate(zip(["man", "woman"] * 60, LABELS * 40, strict=True))
+    ]
+    frame = with_swapped(pair_set(rows)).frame
+    logits = np.random.default_rng(4).normal(size=(frame.height, 3)) * 2
+    table = Predictions(
+        frame.with_columns(pl.lit("swap").alias("suite"), *(pl.Series(k, logits[:, i]) for i, k in enumerate(LABELS)))
+    )
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    answer = np.array(LABELS)[logits.argmax(axis=1)]
+    flat = frame.with_columns(answer=pl.Series(answer), p=pl.Series(p[:, LABELS.index(ENTAILMENT)]))
+    flat = flat.with_columns(right=(pl.col("answer") == pl.col("gold")).cast(float))
+    sample = Sample(table)
+
+    def of(name: str, gold: str | None = None) -> float:
+        return float(get_measure(name)(sample, gold))
+
+    for gold in (None, *LABELS):
+        part = flat.filter(pl.col("gold") == gold) if gold else flat
+        women, men = (part.filter(pl.col("subset") == side) for side in ("female", "male"))
+        assert of("swap_accuracy_female", gold) == pytest.approx(women["right"].mean())
+        assert of("swap_accuracy_male", gold) == pytest.approx(men["right"].mean())
+        assert of("swap_accuracy_gap", gold) == pytest.approx(women["right"].mean() - men["right"].mean())
+        assert of("swap_entailment_gap", gold) == pytest.approx(women["p"].mean() - men["p"].mean(), abs=1e-6)
+    before, after = p[0::2], p[1::2]
+    moved = np.abs(before - after).sum(axis=1) / 2
+    assert of("swap_distance") == pytest.approx(moved.mean(), abs=1e-6)
+    flipped = answer[0::2] != answer[1::2]
+    assert of("swap_flips") == pytest.approx(flipped.mean()) and flipped.sum() > 20
+    result = assess(table).swap
+    # The twenty largest changes among those with another answer.
+    order = [at for at in np.argsort(-moved) if flipped[at]][:20]
+    assert [flip.premise for flip in result.flips] == [rows[at][1] for at in order]
+    assert sum(result.transitions.values()) == flipped.sum()
+    assert list(result.transitions.values()) == sorted(result.transitions.values(), reverse=True)
+    # A gap lies on both sides of 0, also where all rows say the same.
+    silent = Sample(
+        Predictions(table.frame.with_columns(entailment=pl.lit(0.0), neutral=pl.lit(9.0), contradiction=pl.lit(0.0)))
+    )
+    gap = estimate_measures(silent, [get_measure("swap_accuracy_gap")])["swap_accuracy_gap", None]
+    assert gap.value == 0 and gap.low < 0 < gap.high
 
 
 def test_exchanging_the_versions_changes_no_measure(table: Predictions) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from test_causes import says_man_at_random
 
 import evenli
-from evenli.audit.assess import assess, competence
+from evenli.audit.assess import _silence, assess, check_label_order, competence, keep_own
 from evenli.audit.audit import Audit
 from evenli.audit.gate import check_conditions, gate
 from evenli.audit.gate.expressions import fields
@@ -30,14 +30,15 @@ from evenli.audit.report.card import front_matter, section
 from evenli.audit.report.export import tables
 from evenli.audit.report.html import RunView, rankings, render
 from evenli.audit.report.terminal import show_results
-from evenli.audit.results import AuditResult, SuiteResult, Verdict
-from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
+from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
 from evenli.audit.suites.coal.load import load_coal
 from evenli.audit.suites.coal.page import judged, worst
-from evenli.audit.suites.coal.verdict import CAUSES, judge, size_of
-from evenli.core.errors import InputError
+from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
+from evenli.core.errors import InputError, LabelOrderError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import LABELS
+from evenli.stats.sample import Sample
 
 FAST = Scoring()
 STORED = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "embedded_answers.json.gz").read_bytes()))
@@ -169,6 +170,9 @@ def test_the_rule(
     verdict = judge(made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
+    if causes:  # the first one begins, the others follow
+        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == len(causes) - 1
+        assert not verdict.sentence.startswith("It also")
     if "default_gender" in causes:
         assert verdict.causes[0].direction == "female" and "assumes a woman" in verdict.sentence
 
@@ -177,6 +181,21 @@ def test_sizes() -> None:
     assert [size_of(x) for x in (0.06, -0.099, 0.1, -0.29, 0.3, -1.0)] == ["slight"] * 2 + ["clear"] * 2 + [
         "strong"
     ] * 2
+
+
+def test_measures_of_ones_own_are_kept_and_no_others(english: Audit) -> None:
+    coal = english.coal
+    own = msgspec.structs.replace(coal.measures["coal"], reference="own", value=0.123)
+    before = {"mine": own, "gone": coal.measures["coal"], "coal": own}
+    old = msgspec.structs.replace(english.result, suites={"coal": msgspec.structs.replace(coal, measures=before)})
+    kept = keep_own(english.result, old).suites["coal"].measures
+    assert set(kept) == {*coal.measures, "mine"} and kept["mine"].value == 0.123 and kept["mine"].note
+    assert kept["coal"].value == coal.measures["coal"].value
+
+
+def test_a_screen_without_a_cause_has_no_example_of_one(english: Audit) -> None:
+    sample = Sample(english.predictions.suite("coal"))
+    assert summary(english.coal, Verdict("even", "", []), sample).numbers
 
 
 def test_another_axis_has_its_own_words(tmp_path: Path) -> None:
@@ -273,6 +292,133 @@ def test_pairs_with_a_person_are_not_counted() -> None:
     assert found.problem == "" and found.controls["male-person"] == 0
     assert set(found.stated_kinds) == {"female-female", "female-male", "male-female", "male-male"}
     assert np.mean(list(found.stated_kinds.values())) == pytest.approx(found.stated.value)
+
+
+# --- where competence begins and ends ------------------------------------------------------------------------
+
+
+def with_gold(answers: Sequence[tuple[str, str, int]]) -> Predictions:
+    """Perfect answers to the control pairs, and so many gold pairs of a label with an answer (e, n or c)."""
+    rest = checks({}).frame.filter(pl.col("subset") == "control")
+    pairs = [(gold, answer) for gold, answer, count in answers for _ in range(count)]
+    logits = np.array([[9.0 * (label[0] == answer) for label in LABELS] for _, answer in pairs])
+    gold = pl.concat([rest] * (len(pairs) // rest.height + 1)).head(len(pairs))
+    gold = gold.with_columns(
+        pl.lit("gold").alias("subset"),
+        pl.Series("gold", [next(label for label in LABELS if label[0] == one) for one, _ in pairs]),
+        *(pl.Series(label, logits[:, at]) for at, label in enumerate(LABELS)),
+    )
+    return Predictions(pl.concat([rest, gold]))
+
+
+@pytest.mark.parametrize(("neutral", "passes"), [(50, True), (90, True), (91, False), (95, False)])
+def test_one_label_for_more_than_nine_in_ten_is_no_answer(neutral: int, passes: bool) -> None:
+    # All answers are right, so that nothing else is wrong with the model.
+    found = competence(with_gold([("n", "n", neutral), ("e", "e", 100 - neutral)]))
+    assert found.gold.value == 1 and found.top_label.share == pytest.approx(max(neutral, 100 - neutral) / 100)
+    assert (found.problem == "") == passes
+
+
+@pytest.mark.parametrize(("right", "passes"), [(60, True), (59, False), (80, True)])
+def test_six_in_ten_gold_pairs_must_be_right(right: int, passes: bool) -> None:
+    found = competence(with_gold([("n", "n", right), ("e", "c", 100 - right)]))
+    assert found.gold.value == pytest.approx(right / 100) and (found.problem == "") == passes
+    assert found.gold.se == pytest.approx(math.sqrt(right / 100 * (1 - right / 100) / 100))
+    assert found.per_label["neutral"] == 1 and found.per_label["entailment"] == 0
+    assert math.isnan(found.per_label["contradiction"])
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "known"),
+    # Guessing gets 3 of 3 in 1 of 27 cases, 2 of 2 in 1 of 9.
+    [(12, 20, True), (11, 20, False), (3, 3, True), (2, 2, False), (3, 4, False), (60, 100, True), (0, 0, False)],
+)
+def test_a_kind_of_pair_is_known(hits: int, n: int, known: bool) -> None:
+    assert is_known(hits, n) is known
+
+
+@pytest.mark.parametrize(
+    ("declared", "swapped", "neither", "refused"),
+    [
+        (30, 70, 0, True),
+        (40, 60, 0, False),  # 60 of 100 are no proof: p = 0.057
+        (410, 590, 0, False),  # beyond doubt, but less than a fifth better
+        (390, 610, 0, True),
+        (5, 45, 50, False),  # right on less than half
+        (5, 50, 45, True),
+        (5, 55, 40, True),
+    ],
+)
+def test_another_label_order_must_fit_clearly_better(declared: int, swapped: int, neither: int, refused: bool) -> None:
+    half = declared // 2, swapped // 2
+    rows = [("e", "e", half[0]), ("c", "c", declared - half[0]), ("e", "c", half[1]), ("c", "e", swapped - half[1])]
+    table = with_gold([*rows, ("e", "n", neither // 2), ("c", "n", neither - neither // 2)]).subset("gold")
+    if not refused:
+        return check_label_order(table, LABELS)
+    # The order in which the model would be right, by its own names.
+    for names in (LABELS, ("Entailment", "NEUTRAL", "contradiction")):
+        with pytest.raises(LabelOrderError, match="contradiction,neutral,entailment"):
+            check_label_order(table, names)
+    return None
+
+
+def test_a_mostly_silent_model_is_named() -> None:
+    class Asked:
+        def __init__(self, silent: int) -> None:
+            self.abstained = np.arange(20) < silent
+
+    assert [_silence(Asked(silent)) != "" for silent in (0, 10, 11, 13, 20)] == [False, False, True, True, True]
+
+
+def between(low: float, high: float) -> Estimate:
+    return Estimate((low + high) / 2, low, high, 0.01, 0.95, 10)
+
+
+def test_what_supports_a_cause() -> None:
+    lean = [(0.0, 0.2), (0.001, 0.2), (-0.2, -0.001), (-0.2, 0.0), (0.01, 0.049), (-0.2, 0.2), (0.01, 0.05)]
+    assert [supported("stereotype", between(*ends)) for ends in lean] == [False, True, True, False, False, False, True]
+    error = [(0.05, 0.2), (0.051, 0.2), (0.0, 0.2)]
+    assert [supported("undirected", between(*ends)) for ends in error] == [False, True, False]
+    near = [(-0.049, 0.049), (-0.05, 0.04), (-0.04, 0.05), (0.06, 0.1), (-0.2, 0.01)]
+    assert [negligible(between(*ends)) for ends in near] == [True, False, False, False, False]
+
+
+@pytest.fixture(scope="module")
+def random_answers() -> Audit:
+    return evenli.audit("fake:random", scoring=FAST)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "value", "rows"),
+    [
+        ("stereotype", "stereotypical", 0.2, (pl.col("subset") == "PS") & (pl.col("answer") == "entailment")),
+        ("stereotype", "anti-stereotypical", -0.2, (pl.col("subset") == "AS") & (pl.col("answer") == "entailment")),
+        ("undirected", "none", 0.2, pl.col("answer") != "neutral"),
+        (
+            *("default_gender", "female", -0.2),
+            (pl.col("subset") == "NS") & (pl.col("answer") == "entailment") & (pl.col("group") == "female"),
+        ),
+        (
+            *("default_of_stereotyped", "male", 0.2),
+            (pl.col("subset") != "NS") & (pl.col("answer") == "entailment") & (pl.col("group") == "male"),
+        ),
+    ],
+)
+def test_the_example_is_an_answer_that_the_cause_is_made_of(
+    random_answers: Audit, name: str, direction: str, value: float, rows: pl.Expr
+) -> None:
+    table = random_answers.predictions.suite("coal")
+    cause = Cause(name, direction, "clear", "", Estimate(value, value, value, 0.0, 0.95, 10))
+    shown = summary(random_answers.coal, Verdict("bias", "", [cause]), Sample(table))
+    assert shown.example is not None
+    answered = table.frame.with_columns(answer=pl.Series(table.answers, dtype=pl.String)).filter(rows)
+    texts = set(answered.select("premise", "hypothesis").iter_rows())
+    assert (shown.example.premise, shown.example.hypothesis) in texts
+    # The numbers of the screen are those of the run, a lean without its sign.
+    plain = [abs(random_answers.coal.measures[cause].value) * 100 for cause in CAUSES]
+    assert [float(one.value.replace("<", "")) for one in shown.numbers] == pytest.approx(plain, abs=0.51)
+    for bar in shown.bars:
+        assert sum(share.value for share in bar.shares) == pytest.approx(1, abs=1e-5)
 
 
 # --- without a verdict ---------------------------------------------------------------------------------------

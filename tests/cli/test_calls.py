@@ -30,7 +30,8 @@ from evenli.encoders.figures import write_encoder_report
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.encoders.seat import SeatSettings
-from evenli.training.meta import Design, DesignOptions, MetaFolder, meta_evaluation
+from evenli.training.meta import Design, MetaFolder, meta_evaluation
+from evenli.training.settings import complete_design
 
 PAIRS = "premise,hypothesis,gold,mine\nA man waits.,A person waits.,0,x\nA dog runs.,A cat sleeps.,2,y\n"
 
@@ -104,7 +105,7 @@ def test_build_probe(run_cli: Any, tmp_path: Path, lang: str) -> None:
 
 def test_build_probe_refuses_english_settings_in_other_languages(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--corpus, --dominance: for"):
-        write_probe(tmp_path / "a.csv", "zh", ProbeSettings(corpus="c.txt"), dominance=60)
+        write_probe(tmp_path / "a.csv", "zh", corpus="c.txt", dominance=60)
 
 
 def test_build_dev2020(run_cli: Any, tmp_path: Path) -> None:
@@ -223,18 +224,18 @@ def test_export(run_cli: Any, tmp_path: Path) -> None:
 def test_meta(run_cli: Any, tmp_path: Path) -> None:
     first = run_cli("meta", "-o", str(tmp_path / "a"), "--stage", "prepare", "--quick", "--noise", "0,0.5,1")
     assert first.returncode == 0, first.stderr
-    options = DesignOptions(noise=(0, 0.5, 1), quick=True)
-    assert meta_evaluation(tmp_path / "b", design=options, stage="prepare") is None
+    given = {"noise": (0, 0.5, 1), "quick": True}
+    assert meta_evaluation(tmp_path / "b", design=given, stage="prepare") is None
     headers = [MetaFolder(tmp_path / name).header for name in "ab"]
     assert headers[0]["sha256"] == headers[1]["sha256"] and headers[0]["design"] == headers[1]["design"]
 
 
 def test_options_complete_a_design() -> None:
-    assert DesignOptions().complete() == Design()
-    quick = DesignOptions(quick=True).complete()
+    assert complete_design({}) == Design()
+    quick = complete_design({}, quick=True)
     assert quick == Design(rates=(0, 0.5, 1), width=50)
-    assert DesignOptions().complete(quick) is None, "an earlier sweep keeps its own"
-    assert DesignOptions(balanced=True).complete(quick) == Design(rates=(0, 0.5, 1), width=50, balanced=True)
-    assert DesignOptions(stereotype="-1:1:1").complete() == Design(rates=(), stereotype=(-1, 0, 1))
+    assert complete_design({}, quick) is None, "an earlier sweep keeps its own"
+    assert complete_design({"balanced": True}, quick) == Design(rates=(0, 0.5, 1), width=50, balanced=True)
+    assert complete_design({"stereotype": "-1:1:1"}) == Design(rates=(), stereotype=(-1, 0, 1))
     with pytest.raises(InputError, match="width"):
-        DesignOptions(quick=True, width=3).complete()
+        complete_design({"width": 3}, quick=True)

@@ -239,7 +239,7 @@ def test_an_encoder_alone_scores_and_has_a_direction(run_cli, tmp_path: Path) ->
     with pytest.raises(InputError, match="word vectors"):
         ScoreSettings(None, encoder=f"hf:{folder}", centre="mean")
     with pytest.raises(InputError, match="--encoder"):
-        ScoreSettings(None)
+        score("A nurse.", settings=ScoreSettings(None))
 
 
 def test_the_command_is_one_call_in_python(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:

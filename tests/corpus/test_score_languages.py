@@ -81,7 +81,7 @@ def test_own_gender_words_in_english(tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="no words"):
         score("she", vectors=vectors, gender_words=tmp_path / "none.txt")
-    with pytest.raises(InputError, match="lang xx"):
+    with pytest.raises(InputError, match="lang 'xx'"):
         ScoreSettings(vectors, lang="xx")
 
 

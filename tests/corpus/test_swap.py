@@ -565,7 +565,7 @@ def test_augment_all() -> None:
 
 
 def test_augment_occupations() -> None:
-    done = swap_augment(ROWS, SwapSettings("occupation"))
+    done = swap_augment(ROWS, SwapSettings(select="occupation"))
     # a and b share a premise: a stays; d has no gender word.
     assert (done.counts.matched, done.counts.considered, done.counts.without_gender, done.counts.added) == (
         4,
@@ -575,7 +575,7 @@ def test_augment_occupations() -> None:
     )
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
     assert (done.rows[8]["premise"], done.rows[8]["hypothesis"]) == ("Two lawyers talk.", "A man sleeps.")
-    only = swap_augment(ROWS, SwapSettings("occupation", occupations=("lawyer",)))
+    only = swap_augment(ROWS, SwapSettings(select="occupation", occupations=("lawyer",)))
     assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
     assert only.rows[7]["hypothesis"] == "A man sleeps."
 
@@ -588,7 +588,7 @@ def test_augment_as_released() -> None:
         {"pairID": 4, "sentence1": "Three secretaries", "sentence2": "They are ladies here", "gold_label": "neutral"},
     ]
     columns = ("sentence1", "sentence2")
-    done = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns)
+    done = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns)
     # Row 2: "him" and "guy" are not on the released list. Row 3: the full stop hides the nurse.
     assert (done.counts.matched, done.counts.without_gender, done.counts.added) == (3, 1, 2)
     assert done.rows[4] == {
@@ -598,7 +598,7 @@ def test_augment_as_released() -> None:
         "gold_label": "neutral",
     }
     assert done.rows[5]["sentence2"] == "they are men here"
-    ours = swap_augment(rows, SwapSettings("occupation"), columns=columns)
+    ours = swap_augment(rows, SwapSettings(select="occupation"), columns=columns)
     assert (ours.counts.matched, ours.counts.added) == (4, 4)
 
 
@@ -606,7 +606,7 @@ def test_augment_refuses_what_it_cannot_use() -> None:
     with pytest.raises(InputError, match="sentence1"):
         swap_augment(ROWS, columns=("sentence1", "sentence2"))
     with pytest.raises(InputError, match="'some'"):
-        swap_augment(ROWS, SwapSettings("some"))  # type: ignore[arg-type]
+        swap_augment(ROWS, SwapSettings(select="some"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="occupation"):
         swap_augment(ROWS, SwapSettings(occupations=("nurse",)))
     assert swap_augment([]).rows == ()
@@ -616,7 +616,7 @@ def test_occupations_are_those_of_the_probe() -> None:
     rows = [
         {"id": f"{n}", "premise": f"He saw a {name}.", "hypothesis": "x"} for n, name in enumerate(probe_occupations())
     ]
-    done = swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], SwapSettings("occupation"))
+    done = swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], SwapSettings(select="occupation"))
     assert done.counts.added == 38
 
 
@@ -624,10 +624,10 @@ def test_augmented_snli(shared_data: Path) -> None:
     rows = read_rows(shared_data / "snli" / "snli_1.0_train_first100k.jsonl.xz")
     rows = [row for row in rows if row["gold_label"] != "-"]
     columns = ("sentence1", "sentence2")
-    released = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns)
+    released = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns)
     # The full file gives 892 premises and 470 copies (shuffled); this is its first 18 %.
     assert (released.counts.considered, released.counts.without_gender, released.counts.added) == (151, 71, 80)
-    ours = swap_augment(rows, SwapSettings("occupation"), columns=columns)
+    ours = swap_augment(rows, SwapSettings(select="occupation"), columns=columns)
     assert (ours.counts.considered, ours.counts.added) == (290, 128)
     everything = swap_augment(rows[:6_000], columns=columns)
     assert everything.counts.swapped / everything.counts.considered == pytest.approx(0.68, abs=0.03)

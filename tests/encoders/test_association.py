@@ -252,9 +252,9 @@ def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
     [
         ({"sides": "three"}, "three"),
         ({"ddof": 2}, "ddof"),
-        ({"permutations": 10}, "10 permutations"),
-        ({"resamples": 10}, "10 resamples"),
-        ({"coverage": 95}, "level"),
+        ({"permutations": 10}, "permutations is 10"),
+        ({"resamples": 10}, "resamples is 10"),
+        ({"coverage": 95}, "coverage"),
         ({"level": "token"}, "token"),
         ({"words": [["a"], ["b"], ["c"], ["d"]]}, "word"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.estimate import Estimate
@@ -23,7 +24,7 @@ from evenli.encoders.erasers import (
     load_eraser,
 )
 from evenli.encoders.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
-from evenli.encoders.leakage import leakage, neighbour_clustering
+from evenli.encoders.leakage import _correlation, _neighbour_bias, _over_seeds, leakage, neighbour_clustering
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.stats.intervals import wilson
 
@@ -547,6 +548,89 @@ def test_neighbours_by_hand() -> None:
     assert np.isnan(alike.correlation.value) and "no correlation" in alike.correlation.note
 
 
+def test_what_seeds_differ_by_widens_the_interval_on_both_sides() -> None:
+    found = _over_seeds([0.7, 0.8, 0.9], 50, "note")
+    low, high = binomtest(40, 50).proportion_ci(0.95, method="wilson")
+    spread = 1.959964 * 0.1
+    assert (found.value, found.n, found.level) == (pytest.approx(0.8), 50, 0.95)
+    assert found.low == pytest.approx(0.8 - np.hypot(0.8 - low, spread), abs=1e-6)
+    assert found.high == pytest.approx(min(1, 0.8 + np.hypot(high - 0.8, spread)), abs=1e-6)
+    assert found.se == pytest.approx((found.high - found.low) / 2 / 1.959964, abs=1e-6)
+    ends = [_over_seeds([0.0, 0.2], 50, ""), _over_seeds([0.8, 1.0], 50, "")]
+    assert ends[0].low == 0 and ends[1].high == 1 and ends[0].high < 1 and ends[1].low > 0
+    assert (_over_seeds([0.8], 50, "").low, _over_seeds([0.8], 50, "").high) == pytest.approx((low, high))
+
+
+def test_correlation_has_the_interval_of_fisher() -> None:
+    x = np.array([1.0, 2, 3, 4, 5, 6, 7])
+    y = np.array([1.0, 3, 2, 5, 4, 7, 6])
+    r = np.corrcoef(x, y)[0, 1]
+    found, reach = _correlation(x, y), 1.959964 / 2  # sqrt(7 - 3)
+    assert found.value == pytest.approx(r) and found.n == 7
+    assert (found.low, found.high) == pytest.approx((np.tanh(np.arctanh(r) - reach), np.tanh(np.arctanh(r) + reach)))
+    assert found.se == pytest.approx((found.high - found.low) / 3.92)
+    back = _correlation(x, -y)
+    assert (back.value, back.low, back.high) == pytest.approx((-found.value, -found.high, -found.low))
+    line = _correlation(x, 2 * x)
+    assert line.value == pytest.approx(1) and 0.99 < line.low < line.high <= 1
+    three = _correlation(x[:3], y[:3])
+    assert three.value == pytest.approx(0.5) and np.isnan([three.low, three.high, three.se]).all()
+    four = _correlation(x[:4], y[:4])
+    assert -1 < four.low < four.value < four.high < 1
+    for undefined in (_correlation(x[:2], y[:2]), _correlation(x, 0 * y), _correlation(0 * x, y)):
+        assert np.isnan([undefined.value, undefined.low]).all() and "no correlation" in undefined.note
+
+
+def test_neighbours_are_counted_as_one_by_one() -> None:
+    rows = np.random.default_rng(3).normal(size=(1100, 4))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    positive, which = rows[:, 0] > 0, np.arange(5, 1095)  # more than are looked at together
+    found = _neighbour_bias(rows, which, positive, 3)
+    for at in (0, 511, 512, 1023, 1024, 1089):
+        closest = np.argsort(-(rows @ rows[which[at]]), kind="stable")
+        assert found[at] == pytest.approx(positive[closest[closest != which[at]][:3]].mean())
+
+
+def test_length_and_zero_rows_do_not_matter_for_neighbours() -> None:
+    rows = np.random.default_rng(5).normal(size=(40, 3))
+    rows[7] = 0
+    bias = rows[:, 0] + 0.01
+    one, other = (
+        neighbour_clustering(x, bias, 4, generator=np.random.default_rng(0), most=10)
+        for x in (rows, rows * np.random.default_rng(6).uniform(0.1, 9, (40, 1)))
+    )
+    assert one.correlation.value == pytest.approx(other.correlation.value)
+    assert one.accuracy.value == pytest.approx(other.accuracy.value) and one.accuracy.n == 20
+    # The limits themselves are allowed: one word of each side, all rows but one as neighbours, rows 0 and 39.
+    assert (
+        neighbour_clustering(*(rows, bias, 39), generator=np.random.default_rng(0), most=1, asked=[0, 39]).accuracy.n
+        == 2
+    )
+    assert neighbour_clustering(rows, bias, 1, generator=np.random.default_rng(0), most=1, asked=[]).correlation.n == 0
+
+
+def test_ten_rows_of_each_class_are_enough() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.repeat([0, 1, 1, 1], 10)
+    found = leakage(x, y, x[:8], y[:8], np.random.default_rng(0))
+    assert found.majority == 0 and found.linear.n == 8  # most training rows are of the other class
+    with pytest.raises(InputError, match="9, 30"):
+        leakage(x[1:], y[1:], x, y, np.random.default_rng(0))
+
+
+def test_rounding_in_a_constant_column_is_no_feature() -> None:
+    generator = np.random.default_rng(1)
+    y = generator.integers(2, size=400)
+    # The next float after 7 for one class: scaled up, it would name the class.
+    rounding = np.where(y == 1, np.nextafter(7.0, 8.0), 7.0)[:, None]
+    x = np.hstack([generator.normal(size=(400, 3)), rounding])
+    x[0, 0] = 0.0  # small numbers elsewhere say nothing about rounding
+    found = leakage(x[:300], y[:300], x[300:], y[300:], np.random.default_rng(0))
+    assert found.linear.value < 0.7 and found.mlp.value < 0.7
+    x[:, 3] = y  # the control: a step of 1 is seen
+    assert leakage(x[:300], y[:300], x[300:], y[300:], np.random.default_rng(0)).linear.value > 0.95
+
+
 def test_leakage_bad_input() -> None:
     x, y = concept(n=60)
     rng = np.random.default_rng(0)
@@ -567,3 +651,5 @@ def test_leakage_bad_input() -> None:
         neighbour_clustering(x, bias[1:], 5, generator=rng, most=5)
     with pytest.raises(InputError, match="59"):
         neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[-1])
+    with pytest.raises(InputError, match="59"):
+        neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[60])

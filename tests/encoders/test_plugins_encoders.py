@@ -48,13 +48,21 @@ MEANS = '''
 """Project out the difference between the class means, stretched by a factor that changes nothing."""
 import numpy as np
 
+from dataclasses import dataclass
+
 from evenli.encoders.erasers import Projection
-from evenli.core.mitigation import Method, Option
+from evenli.core.mitigation import Method
+from evenli.core.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class MeansSettings(Settings):
+    factor: float = setting(2.0, "Length of the direction.", minimum=0.5)
 
 
 def fit(data, settings, generator):
     difference = data.female.mean(axis=0) - data.male.mean(axis=0)
-    return Projection(settings["factor"] * difference.astype(np.float64), method="means")
+    return Projection(settings.factor * difference.astype(np.float64), method="means")
 
 
 def fit_nothing(data, settings, generator):
@@ -66,20 +74,27 @@ METHOD = Method(
     "Project out the difference between the class means",
     "Nobody 2026",
     fit,
-    (Option("factor", 2.0, "Length of the direction.", minimum=0.5),),
+    MeansSettings(),
 )
 NOTHING = Method("nothing", "Return no eraser", "Nobody 2026", fit_nothing)
 '''
 SHORTER = '''
 """Leave out the long lines of a text: a mitigation of a corpus."""
+from dataclasses import dataclass
 from pathlib import Path
 
-from evenli.core.mitigation import Method, Option
+from evenli.core.mitigation import Method
+from evenli.core.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class ShorterSettings(Settings):
+    longest: int = setting(80, "Letters at most.", minimum=1)
 
 
 def apply(source, out, settings, overwrite):
     lines = Path(source).read_text().splitlines(keepends=True)
-    kept = [line for line in lines if len(line) <= settings["longest"]]
+    kept = [line for line in lines if len(line) <= settings.longest]
     Path(out).write_text("".join(kept))
     return {"file": str(out), "kept": len(kept), "of": len(lines)}
 
@@ -88,7 +103,7 @@ METHOD = Method(
     "shorter",
     "Leave out the long lines of a text",
     "Nobody 2026",
-    options=(Option("longest", 80, "Letters at most.", minimum=1),),
+    settings=ShorterSettings(),
     kind="corpus",
     apply=apply,
 )

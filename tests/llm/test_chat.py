@@ -28,7 +28,7 @@ from evenli.audit.models import ModelOptions, Prompting, load_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import RunFolder, predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
-from evenli.audit.prompting import prompting_measures
+from evenli.audit.prompting import NO_ANSWER, _prompt_answers, prompting_measures
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
 from evenli.core.errors import EvenliError, InputError, ModelError, RunError
@@ -560,6 +560,70 @@ def test_wordings_that_disagree_are_seen(few: PairSet) -> None:
     assert apart["prompt_agreement"].value == pytest.approx(0.5)
 
 
+def test_agreement_is_that_of_a_count_one_by_one(few: PairSet) -> None:
+    """Two wordings in three orders, answers and silences at random: every measure is counted again row by row."""
+    generator = np.random.default_rng(8)
+    frame, views = few.frame, [(prompt, order) for prompt in ("p1", "p2") for order in ("ENC", "NCE", "CEN")]
+    height = frame.height
+    scores = {view: generator.normal(size=(height, 3)) for view in views}
+    # The second answer of most rows is the first one again.
+    for view in views[1:]:
+        same = generator.random(height) < 0.7
+        scores[view][same] = scores[views[0]][same]
+    masses = {view: generator.choice([0.2, 0.5, 0.9], height, p=[0.3, 0.2, 0.5]) for view in views}
+    columns = {f"{p}-{o}:{label}": scores[p, o][:, at] for p, o in views for at, label in enumerate(LABELS)}
+    columns |= {f"{p}-{o}:mass": masses[p, o] for p, o in views}
+    abstained, mass = generator.random(height) < 0.4, generator.random(height)
+    columns |= {ABSTAINED: abstained.astype(np.int64), MASS: mass, **dict.fromkeys(LABELS, np.zeros(height))}
+    seen = prompting_measures(Predictions(frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()})))
+    order, first, wording = [], [], []
+    for row in range(height):
+        answers = {v: int(scores[v][row].argmax()) if masses[v][row] >= 0.5 else None for v in views}
+        alike = []
+        for prompt in ("p1", "p2"):
+            own = [answers[prompt, o] for o in ("ENC", "NCE", "CEN")]
+            if any(one is not None for one in own):
+                alike.append(None not in own and len(set(own)) == 1)
+        if alike:
+            order.append(np.mean(alike))
+        given = [(o, one) for (_, o), one in answers.items() if one is not None]
+        if given:
+            first.append(np.mean([LABELS[one][0].upper() == o[0] for o, one in given]))
+        whole = []
+        for prompt in ("p1", "p2"):
+            own = [v for v in views if v[0] == prompt]
+            log_p = sum(scores[v][row] - np.log(np.exp(scores[v][row]).sum()) for v in own)
+            answered = sum(masses[v][row] >= 0.5 for v in own)
+            whole.append(int(np.argmax(log_p)) if answered > len(own) / 2 else None)
+        if any(one is not None for one in whole):
+            wording.append(None not in whole and whole[0] == whole[1])
+    assert 0 < np.mean(order) < 1 and 0 < np.mean(wording) < 1
+    assert seen["order_agreement"].value == pytest.approx(np.mean(order)) and seen["order_agreement"].n == len(order)
+    assert seen["first_option"].value == pytest.approx(np.mean(first)) and seen["first_option"].n == len(first)
+    assert seen["prompt_agreement"].value == pytest.approx(np.mean(wording))
+    assert seen["prompt_agreement"].n == len(wording)
+    assert seen["label_mass"].value == pytest.approx(mass.mean(), abs=1e-6)
+    groups = frame["group"].to_numpy()
+    of = {name: abstained[groups == name].mean() for name in ("female", "male")}
+    assert seen["abstained"].value == pytest.approx(abstained.mean())
+    assert [seen[f"abstained_{name}"].value for name in of] == pytest.approx(list(of.values()))
+    assert seen["abstention_gap"].value == pytest.approx(of["female"] - of["male"])
+    ideals = {name: one.ideal for name, one in seen.items()}
+    assert ideals == {
+        **dict.fromkeys(("abstained", "abstained_female", "abstained_male", "abstention_gap"), 0),
+        **dict.fromkeys(("order_agreement", "prompt_agreement", "label_mass"), 1),
+        "first_option": pytest.approx(1 / 3),
+    }
+    assert {one.range for name, one in seen.items() if name != "abstention_gap"} == {(0, 1)}
+    assert seen["abstention_gap"].range == (-1, 1)
+    # Four orders, two of them answered: no majority.
+    four = {f"p1-{o}:{label}": np.zeros(height) for o in ("ENC", "NCE", "CEN", "ECN") for label in LABELS}
+    four |= {
+        f"p1-{o}:mass": np.full(height, m) for o, m in zip(("ENC", "NCE", "CEN", "ECN"), (1, 1, 0, 0), strict=True)
+    }
+    assert (_prompt_answers(pl.DataFrame(four), "p1", ["ENC", "NCE", "CEN", "ECN"]) == NO_ANSWER).all()
+
+
 def test_a_table_without_its_views_is_still_read(few: PairSet) -> None:
     with serving("biased") as one:
         table = ask(one.url, few)
@@ -593,12 +657,12 @@ def test_a_single_label_position_is_averaged_out(few: PairSet) -> None:
 
 
 def test_prices_on_the_command_line() -> None:
-    from evenli.core.commands import prices
+    from evenli.audit.settings import parse_prices
 
-    assert prices("0.15,0.60") == pytest.approx((0.15, 0.60)) and prices(None) is None
+    assert parse_prices("0.15,0.60") == pytest.approx((0.15, 0.60))
     for text in ("1", "a,b", "1,2,3"):
         with pytest.raises(InputError, match="PROMPT,ANSWER"):
-            prices(text)
+            parse_prices(text)
     for settings in ({"price": (-1.0, 0.0)}, {"price": (float("nan"), 0.0)}, {"concurrency": 0}, {"samples": 0}):
         with pytest.raises(InputError):
             Prompting(**settings)

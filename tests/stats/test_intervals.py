@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from evenli.audit.models import fake_model
@@ -21,6 +26,8 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.intervals import (
+    LEAST_P,
+    _p,
     estimate_difference,
     estimate_functions,
     estimate_measures,
@@ -30,7 +37,7 @@ from evenli.stats.intervals import (
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.tracing import parts_of_means
-from evenli.stats.variance import design_effect, jackknife_scores, spread, unseen
+from evenli.stats.variance import _combination, design_effect, jackknife_scores, spread, unseen
 from studies.intervals import coverage
 from studies.intervals.power import power
 
@@ -388,6 +395,107 @@ def test_memory_grows_by_little_per_row() -> None:
     tracemalloc.stop()
     assert all(one.low < one.value < one.high for one in found.values())
     assert peak < 300 * rows  # one resampled weight per row and resample would be 8,000 bytes a row
+
+
+# --- stored numbers ------------------------------------------------------------------------------------------
+
+NUMBERS = Path(__file__).parents[1] / "data" / "interval_numbers.json"
+"""Value, low, high and standard error (and p of a difference) of small tables, as ``numbers`` computes them. They tie
+every step to the ones before it; whether the steps are right is what the identities and the simulations ask."""
+
+
+def drawn(seed: int, design: str, rates: tuple[float, float] = (0.3, 0.2)) -> Sample:
+    """Entailed and contradicted at two rates, more by some occupations and templates than by others.
+
+    ``design`` is crossed (all share their templates), two (they share two), nested (each occupation has its own) or
+    partly (some are shared).
+    """
+    generator = np.random.default_rng(seed)
+    lean = 0.5 + generator.random((9, 1)) * (0.5 + generator.random((1, 6)))
+    rows, logits = [], []
+    for o, t in np.ndindex(9, 6):
+        shared = f"t{(o + t * (o % 3 + 1)) % 8}"
+        name = {"crossed": f"t{t}", "nested": f"{o}-{t}", "partly": shared, "two": f"t{t % 2}"}[design]
+        ends = np.cumsum(np.array(rates) * lean[o, t])
+        label = (ENTAILMENT, "contradiction", "neutral")[int((generator.random() >= ends).sum())]
+        subset, stereotype = ("PS", "AS", "NS")[(o + t) % 3], ("female", "male", "neutral")[o % 3]
+        rows.append((subset, f"o{o}", stereotype, name, label))
+        logits.append(generator.random(3) * 2)
+    predictions = table(rows)
+    columns = [pl.col(label) + pl.Series(np.array(logits)[:, at]) for at, label in enumerate(LABELS)]
+    return Sample(Predictions(predictions.frame.with_columns(columns)))
+
+
+def squared(sample: Sample) -> float:
+    """No function of means, as far as anybody can tell."""
+    return float((sample.predicted == LABELS.index(ENTAILMENT)).mean() ** 2)
+
+
+def of_all(function: Callable[[Sample], np.ndarray], low: float = 0) -> Measure:
+    return Measure("m", "", "", lambda sample, _: function(sample), low, 1)
+
+
+OF_MEANS = {
+    "rate": Measure("m", "", "", lambda sample, name: sample.rate(ENTAILMENT, None, name), 0, 1),
+    "probability": of_all(lambda sample: sample.probability(ENTAILMENT)),
+    # Two means of the same rows, and of different ones.
+    "gap": of_all(lambda sample: sample.rate(ENTAILMENT) - sample.rate("contradiction"), -1),
+    "slices": of_all(lambda s: s.rate(ENTAILMENT, stereotype="male") - s.rate(ENTAILMENT, stereotype="female"), -1),
+    "smaller": of_all(lambda sample: sample.smaller(sample.rate(ENTAILMENT), sample.rate("contradiction"))),
+    "pro": of_all(lambda s: s.smaller(s.rate(ENTAILMENT, "PS"), s.rate("contradiction", "PS"))),
+    "likelier": of_all(lambda s: s.smaller(s.probability(ENTAILMENT), s.probability("contradiction"))),
+    "squared": as_measure(squared, name="m"),
+}
+NESTED, BOTH = ("nested",), ("crossed", "nested")
+CASES = [
+    *itertools.product(OF_MEANS, (*BOTH, "partly"), ((0.3, 0.2),), (None,), (0.95,)),
+    *itertools.product(("rate", "gap", "squared"), BOTH, ((0.05, 0.0),), (None, "male"), (0.8,)),
+    *itertools.product(("smaller", "likelier"), BOTH, ((0.3, 0.3), (0.1, 0.5), (0.25, 0.33)), (None,), (0.95,)),
+    *itertools.product(("rate", "gap"), NESTED, ((1.9, 0.0), (0.0, 0.0)), (None,), (0.95,)),
+    *itertools.product(("rate", "slices", "likelier", "squared"), ("two",), ((0.3, 0.2),), (None,), (0.95,)),
+    *itertools.product(("slices", "smaller"), ("nested", "two"), ((0.04, 0.5),), (None,), (0.95,)),
+]
+
+
+def numbers() -> dict[str, list[float]]:
+    """What is stored; written anew only with a "Numbers change" line in the changelog."""
+    found = {}
+    for name, design, rates, part, level in CASES:
+        estimated = estimate_measures(drawn(21, design, rates), [OF_MEANS[name]], [part], Scoring(level))["m", part]
+        key = f"{name}, {design}, {rates[0]} and {rates[1]}, {part or 'all'}, {level}"
+        found[key] = [estimated.value, estimated.low, estimated.high, estimated.se]
+    for name, design, level in itertools.product(OF_MEANS, BOTH, (0.95, 0.8)):
+        first, second = drawn(21, design), drawn(22, design, (0.6, 0.1) if level > 0.9 else (0.6, 0.0))
+        one = estimate_difference(OF_MEANS[name], first, second, level)
+        found[f"difference of {name}, {design}, {level}"] = [one.low, one.high, one.se, one.p]
+    return found
+
+
+def test_p_of_many_and_of_few_clusters() -> None:
+    assert _p(1.959964, 1.0, 1.959964) == pytest.approx(0.05, abs=1e-5)
+    assert _p(-3.0, 1.0, 1.959964) == pytest.approx(2 * normal.sf(3.0), abs=1e-6)
+    # Five degrees of freedom reach 2.5706 standard errors.
+    assert _p(2.0, 1.0, student.ppf(0.975, 5)) == pytest.approx(2 * student.sf(2.0, 5), abs=1e-5)
+    assert _p(0.0, 1.0, 2.0) == 1 and _p(0.3, 0.0, 0.0) == LEAST_P == _p(40.0, 1.0, 1.959964)
+
+
+def test_a_design_without_weight_is_combined_as_usual() -> None:
+    design = drawn(21, "crossed").design
+    assert _combination(np.zeros(54), design).tolist() == [1, 1, -1]
+    # Where all share their templates, what is left of one way in the other cancels: rows and columns of an ANOVA.
+    by_hand = _combination(np.ones(54), design)
+    o, t, c = 1 / 9, 1 / 6, 1 / 54
+    leak = c - 2 / 54 + o * t
+    for component in ((o, leak, c), (leak, t, c), (c, c, c)):
+        wanted = {(o, leak, c): o, (leak, t, c): t, (c, c, c): c}[component]
+        assert np.dot(by_hand, component) == pytest.approx(wanted)
+
+
+def test_intervals_are_the_stored_numbers() -> None:
+    found, stored = numbers(), json.loads(NUMBERS.read_text(encoding="utf-8"))
+    assert found.keys() == stored.keys()
+    for key, expected in stored.items():
+        assert found[key] == pytest.approx(expected, abs=2e-6), key
 
 
 SIMULATIONS = 300

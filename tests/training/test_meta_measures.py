@@ -26,6 +26,7 @@ from evenli.training.meta.sweep import (
     describe,
     pearson_p,
     rank_measures,
+    respond,
 )
 from evenli.words import read_table
 
@@ -176,6 +177,63 @@ def test_slope_and_separation_by_hand() -> None:
     assert slope(np.full(11, 2 / 3)) == pytest.approx(0, abs=1e-12)
     broken = describe(curve([*RATES[:10], np.nan]))
     assert np.isnan(broken.slope) and np.isnan(broken.separation["mean"])
+
+
+def test_slopes_of_two_causes_are_those_of_least_squares() -> None:
+    generator = np.random.default_rng(2)
+    taught = generator.random((12, 2))
+    learnt = 0.8 * np.tile(taught, (4, 1, 1))
+    noise = generator.normal(size=(4, 12)) * 0.1
+    scores = 0.3 + taught @ [0.97, 0.04] + noise
+    found = respond("m", "title", ("one", "two"), taught, learnt, scores)
+    design = np.column_stack([np.ones(12), taught])
+    by_seed = np.array([np.linalg.lstsq(design, row, rcond=None)[0][1:] for row in scores])
+    left = np.array([((row - design @ np.linalg.lstsq(design, row, rcond=None)[0]) ** 2).sum() for row in scores])
+    total = ((scores - scores.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    assert found.fit == pytest.approx(np.mean(1 - left / total))
+    for at, cause in enumerate(("one", "two")):
+        slope, own = found.taught[cause], by_seed[:, at]
+        half = stats.t.ppf(0.975, 3) * own.std(ddof=1) / 2
+        assert (slope.value, slope.low, slope.high) == pytest.approx((own.mean(), own.mean() - half, own.mean() + half))
+        assert slope.per_seed == pytest.approx(own)
+        assert found.learnt[cause].value == pytest.approx(own.mean() / 0.8)
+    two = respond("m", "title", ("one", "two"), taught, learnt[:2], scores[:2])
+    assert np.isnan(two.taught["one"].low) and two.taught["one"].value == pytest.approx(by_seed[:2, 0].mean())
+    three = respond("m", "title", ("one", "two"), taught, learnt[:3], scores[:3])
+    assert three.taught["one"].low is not None
+    flat = respond("m", "title", ("one", "two"), taught * [1, 0], learnt, scores * 0 + 0.4)
+    assert flat.fit == 1 and flat.taught["one"].value == pytest.approx(0) and np.isnan(flat.taught["two"].value)
+
+
+def test_what_moves_a_measure() -> None:
+    taught = np.random.default_rng(2).random((12, 3))
+
+    def moved(*slopes: float) -> Any:
+        return respond("m", "m", ("a", "b", "c"), taught, taught[None], (taught @ slopes)[None])
+
+    assert moved(1, -0.3, 0.4).moved_by() == ["a", "c", "b"] and not moved(1, -0.3, 0.4).measures_only("a")
+    assert moved(0.96, 0.04, -0.04).moved_by() == ["a"] and moved(0.96, 0.04, -0.04).measures_only("a")
+    assert not moved(0.94, 0.0, 0.0).measures_only("a") and moved(0, 0.06, 0).moved_by() == ["b"]
+    assert not moved(0.96, 0.06, 0).measures_only("a") and not moved(0.96, 0, 0).measures_only("b")
+    kinds = [(row["levels"], row["cause"], round(row["slope"], 6)) for row in moved(1, 0, 2).rows()]
+    assert kinds == [
+        (kind, cause, slope) for kind in ("taught", "learnt") for cause, slope in zip("abc", (1, 0, 2), strict=True)
+    ]
+
+
+def test_interval_over_seeds_is_that_of_resampled_curves() -> None:
+    scores = RATES + np.random.default_rng(1).normal(0, 0.2, (6, 11))
+    low, high = (found(scores).low, found(scores).high)
+    generator = np.random.default_rng(9)
+    means = [scores[generator.integers(6, size=6)].mean(axis=0) for _ in range(4000)]
+    expected = np.quantile([np.corrcoef(RATES, mean)[0, 1] for mean in means], [0.025, 0.975])
+    assert (low, high) == pytest.approx(expected, abs=0.004)
+
+
+def test_a_score_that_moves_by_rounding_is_constant() -> None:
+    assert np.isnan(found(0.5 + 1e-10 * RATES).value) and found(0.5 + 1e-8 * RATES).value == pytest.approx(1)
+    large = 1e6 + 1e-4 * RATES
+    assert np.isnan(found(large).value)
 
 
 def test_ranking_order() -> None:

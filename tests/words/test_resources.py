@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
+from evenli.audit.suites.checks import (
+    _few_templates,
+    check_pairs,
+    control_pairs,
+    gold_pairs,
+    leaking_words,
+    looks_like,
+    validate,
+)
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import read_release, recover_lists
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import LABELS
 from evenli.words import cards, load_axis, read_lines, read_table
+from evenli.words.axes import shipped_names
 from evenli.words.swap.swapper import Swapper
 from evenli.words.tables import DATA
 
@@ -168,6 +180,24 @@ def test_gold_pairs(lang: str) -> None:
     assert gold.frame.select("premise", "hypothesis").n_unique() == len(gold)
 
 
+@pytest.mark.parametrize("name", shipped_names())
+def test_many_groups_have_about_as_many_control_pairs_as_two(name: str) -> None:
+    groups = len(load_axis(name).group_names)
+    # Every ordered pair of groups, and each group against a person in both directions.
+    cases = groups**2 + 2 * groups
+    frame = control_pairs("en", axis=name).frame
+    asked = min(20, max(3, 160 // cases))
+    assert frame["template"].n_unique() == asked and frame.height == cases * asked
+    kinds = {"-".join(one.split("-")[2:]) for one in frame["id"]}
+    assert len(kinds) == (groups**2 if groups <= 3 else 1 + groups) + 2 * groups
+    counts = Counter(frame["gold"])
+    assert counts == {
+        "contradiction": (groups**2 - groups) * asked,
+        "entailment": 2 * groups * asked,
+        "neutral": groups * asked,
+    }
+
+
 @pytest.mark.parametrize("lang", LANGS)
 def test_control_pairs_use_templates_the_audit_does_not_reach(lang: str) -> None:
     assert not set(control_pairs(lang).frame["template"]) & set(build_coal(lang).frame["template"])
@@ -236,3 +266,79 @@ def test_broken_axes_are_refused(tmp_path: Path) -> None:
         load_axis(tmp_path / "bad.toml")
     with pytest.raises(ResourceError, match="language 'fr'"):
         build_coal("fr")
+
+
+BREAKS: dict[str, dict[str, str]] = {
+    "slot": {"template": "the nurse waits."},
+    "difference": {"hypothesis": "the man sits."},
+    "gold": {"gold": "entailment"},
+    "subset": {"subset": "AS"},
+}
+
+
+def broken(rule: str, count: int) -> PairSet:
+    """Twelve good pairs about nurses, and so many of the first broken by one rule."""
+    rows = []
+    for at in range(12):
+        template = f"the [Sub] waits at gate {at}."
+        row = {"id": str(at), "subset": "PS", "gold": "neutral", "occupation": "nurse", "stereotype": "female"}
+        row |= {"template": template, "group": "female", "premise": template.replace("[Sub]", "nurse")}
+        row |= {"hypothesis": template.replace("[Sub]", "woman")}
+        if at < count and rule == "leak":
+            row |= {key: row[key].replace("gate", "her gate") for key in ("template", "premise", "hypothesis")}
+        elif at < count and rule == "slots":
+            row["template"] += " the [Sub] sits."
+            row["premise"] += " the nurse sits."
+            row["hypothesis"] += " the woman sits."
+        elif at < count:
+            row |= BREAKS[rule]
+        rows.append(row)
+    return PairSet.from_rows(rows, name="mine", suite="coal", lang="en")
+
+
+@pytest.mark.parametrize("rule", [*BREAKS, "leak", "slots"])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_each_rule_finds_its_rows_and_no_others(rule: str, count: int) -> None:
+    pairs = broken(rule, count)
+    found = [(one.id, one.rule, one.noted) for one in validate(pairs) if one.rule == rule]
+    assert found == [(str(at), rule, rule in {"leak", "slots"}) for at in range(count)]
+    # A template without its slot no longer gives the sentences of its row.
+    assert {one.rule for one in validate(pairs)} <= ({rule, "difference"} if rule == "slot" else {rule})
+    if count and rule in {"leak", "slots"}:
+        (note,) = check_pairs(pairs).notes
+        assert note.startswith(f"{count} pairs ")
+    elif count:
+        findings = len(validate(pairs))
+        with pytest.raises(InputError, match="'0'") as caught:
+            check_pairs(pairs)
+        assert f": {rule}: " in str(caught.value) and f"; {findings} " in str(caught.value)
+    else:
+        assert check_pairs(pairs) is pairs
+
+
+def test_a_word_has_one_stereotype() -> None:
+    frame = broken("gold", 0).frame
+    turned = pl.when(pl.col("id") == "5").then(pl.lit("male")).otherwise(pl.col("stereotype"))
+    wrong = frame.with_columns(stereotype=turned)
+    wrong = wrong.with_columns(subset=pl.when(pl.col("id") == "5").then(pl.lit("AS")).otherwise(pl.col("subset")))
+    pairs = dataclasses.replace(broken("gold", 0), frame=wrong)
+    assert [(one.id, one.rule) for one in validate(pairs)] == [("5", "stereotype")]
+
+
+@pytest.mark.parametrize(
+    ("templates", "occupations", "noted"),
+    [(9, 12, True), (10, 12, False), (3, 4, True), (3, 3, False), (1, 3, False), (2, 3, True)],
+)
+def test_fewer_than_ten_templates_for_all_are_noted(templates: int, occupations: int, noted: bool) -> None:
+    words = [f"job{at}" for at in range(occupations)]
+    base = broken("gold", 0).frame.head(templates)
+    frames = [
+        base.with_columns(
+            pl.format("{}-{}", pl.lit(word), "id").alias("id"),
+            occupation=pl.lit(word),
+            premise=pl.col("premise").str.replace("nurse", word),
+        )
+        for word in words
+    ]
+    pairs = dataclasses.replace(broken("gold", 0), frame=pl.concat(frames))
+    assert bool(_few_templates(pairs)) == noted

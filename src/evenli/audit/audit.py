@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
 from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
-from evenli.audit.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
+from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import AuditResult
+from evenli.audit.settings import PUBLISHED, AuditSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
-from evenli.audit.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
+from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError, translated
@@ -25,8 +26,8 @@ from evenli.core.estimate import Scoring
 from evenli.core.io import read_json
 from evenli.core.record import Record
 from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.core.settings import settings_of
 from evenli.core.store import read_manifest
-from evenli.core.terminal import Progress
 from evenli.words import Occupation, load_axis
 
 Model = str | NLIModel | Callable[..., Any] | None
@@ -35,26 +36,6 @@ Model = str | NLIModel | Callable[..., Any] | None
 
 _AGREEMENT = 1e-5
 """How far a number that is scored again may be from the stored one: other processors round otherwise."""
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """How an audit is made."""
-
-    axis: str = "gender"  # social axis, by name or path of its TOML file
-    split: str = "full"  # full or down, for official releases
-    tokenised: bool = False  # use the pre-segmented Japanese files of a release
-    options: ModelOptions | None = None  # how to load the model
-    scoring: Scoring = field(default_factory=Scoring)
-    measures: Sequence[OwnMeasure] = ()  # measures of your own: functions of a sample that return a number
-    overwrite: bool = False  # replace another run in the run folder
-    on_progress: Callable[[Progress], None] = lambda _: None
-    on_warning: Callable[[str], None] = lambda _: None
-    occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
-    dominance: float | None = None  # for the probe: labels by US labour shares of at least this percentage
-    limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
-    seed: int = 0  # which pairs a limit takes
-    full: bool = False  # ask everything of suites that ask a sample of their pairs by default
 
 
 def audit(
@@ -80,12 +61,13 @@ def audit(
         suites: One or more suites; default that of the axis, which is coal for gender.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
-        options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``, in place of ``settings``.
+        options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``.
 
     >>> audit("fake:biased").coal.value
     1.0
     """
-    settings = _settings(settings, options)
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = settings_of(AuditSettings, settings, given, "audit")
     if isinstance(suites, str):
         suites = suites.split(",")  # as on the command line
     suites = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
@@ -117,36 +99,12 @@ def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, lo
     named = getattr(asked, "named_labels", False)
     check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
-    recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
-    # Only what was asked for.
-    recorded |= {} if settings.limit is None else {"limit": settings.limit}
-    recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
-    recorded |= {"full": True} if settings.full else {}
+    recorded |= {"tokenised": settings.tokenised, "scoring": settings.scoring.to_dict()}
+    recorded |= settings.changed("limit", "dominance", "full")
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
     recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
-    recorded |= {"options": asdict(settings.options)} if settings.options is not None and loaded else {}
-    return PredictSettings(seed=settings.seed, details=recorded, overwrite=settings.overwrite, check_first=check)
-
-
-def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:
-    if given is not None and options:
-        raise InputError(f"give settings or {', '.join(options)}, not both")
-    if given is not None:
-        return given
-    known = {name: value for name, value in options.items() if value is not None}
-    # How a model is loaded may be said directly: audit("some/id", online=True).
-    of_model = {name: known.pop(name) for name in list(known) if name in ModelOptions.__dataclass_fields__}
-    of_prompting = {name: known.pop(name) for name in list(known) if name in Prompting.__dataclass_fields__}
-    unknown = [name for name in known if name not in AuditSettings.__dataclass_fields__]
-    if unknown:
-        kinds = (AuditSettings, ModelOptions, Prompting)
-        fields = ", ".join(name for kind in kinds for name in kind.__dataclass_fields__)
-        raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}")
-    if of_prompting:
-        of_model["prompting"] = replace(of_model.get("prompting") or Prompting(), **of_prompting)
-    if of_model:
-        known["options"] = replace(known.get("options") or ModelOptions(), **of_model)
-    return AuditSettings(**known)
+    recorded |= {"options": settings.options.to_dict()} if settings.options is not None and loaded else {}
+    return PredictSettings(seed=settings.seed or 0, details=recorded, overwrite=settings.overwrite, check_first=check)
 
 
 def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
@@ -176,7 +134,7 @@ def default_folder(
     spec: str | None, lang: str, files: Mapping[str, str], suites: Sequence[str], settings: AuditSettings
 ) -> Path:
     """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
-    axis, words = Path(settings.axis).stem, settings.occupations
+    axis, words = Path(str(settings.axis)).stem, settings.occupations
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
@@ -213,16 +171,15 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     if settings.dominance is not None and not any("dominance" in kind.takes for kind in kinds.values()):
         able = ", ".join(name for name in SUITES.builtin if "dominance" in get_suite(name).takes)
         raise InputError(f"dominance applies only to suite {able} (got {named})")
-    if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
-        raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
     whole = [name for name, kind in kinds.items() if "full" in kind.takes]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    release = (settings.axis, settings.split, settings.tokenised)
-    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
+    chosen = {one.name: getattr(settings, one.name) for one in fields(PairSettings)}
     lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
-    sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
-    return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
+    sets = [
+        load_suite(name, Request(lang, data.get(name), **chosen | {"occupations": own})) for name, own in lists.items()
+    ]
+    return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed or 0) for pairs in sets]
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from evenli.audit.audit import Model, resolve_model
-from evenli.audit.models import ModelOptions
 from evenli.audit.predict import PredictSettings, RunFolder, predict
 from evenli.audit.predictions import ABSTAINED, Predictions
 from evenli.audit.results import Timings
+from evenli.audit.settings import FileSettings
 from evenli.audit.suites.files import read_pairs
 from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS
 from evenli.core.record import Record
-from evenli.core.terminal import Progress
 from evenli.stats.proportion import share_of
 
 
@@ -70,17 +69,6 @@ def summarise(predictions: Predictions) -> PredictionSummary:
         timings=Timings.from_dict(timings) if timings else None,
         abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
     )
-
-
-@dataclass(frozen=True)
-class FileSettings:
-    """How a pair file is read and scored."""
-
-    gold_labels: Sequence[str] | None = None  # what 0, 1, 2 mean as gold labels; default the order of the hub
-    options: ModelOptions | None = None  # how to load the model
-    overwrite: bool = False  # replace another run in the run folder
-    on_progress: Callable[[Progress], None] = lambda _: None
-    on_warning: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from evenli.audit.audit import Audit, AuditSettings, Model, audit, load_run
+from evenli.audit.audit import Audit, Model, audit, load_run
+from evenli.audit.settings import AuditSettings
 from evenli.core.errors import InputError, RunError
 
 ROBUST = "robust"

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.main import get_command
 
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import argument, choice, option, output
+from evenli.core.commands import argument, option, output, with_settings
 from evenli.core.errors import EvenliError
-from evenli.core.options import FullHelp, signed
+from evenli.core.mitigation import Apply, Method
+from evenli.core.options import FullHelp
 from evenli.core.registry import MITIGATIONS
-
-if TYPE_CHECKING:
-    from evenli.core.mitigation import Method
+from evenli.core.settings import Settings, offered_fields
 
 
 class MitigateGroup(FullHelp):
@@ -50,47 +49,32 @@ def method_command(name: str) -> Any:
     return get_command(app)
 
 
-def _runner(method: Method) -> Any:
+def _runner(method: Method) -> Callable[..., None]:
     """A function with the common options and those of the method, from which typer makes the command."""
-    # Typer reads a signature, so one is put together: the options of the method stand before the one that is named.
+    common: tuple[str, ...] = ()
     work: Callable[..., None] = _apply
-    before = "overwrite"
+    place = "out"
     if method.kind == "encoder":
         from evenli.encoders.commands import mitigate_with
 
-        work, before = mitigate_with, "seed"
-    _, _, *common = inspect.signature(work, eval_str=True).parameters.values()  # all but method and options
-    own = [
-        inspect.Parameter(
-            given.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=given.default,
-            annotation=Annotated[
-                type(given.default),
-                choice(given.help, given.choices) if given.choices else option(given.help, min=given.minimum),
-            ],
-        )
-        for given in method.options
-    ]
-    place = [parameter.name for parameter in common].index(before)
-
-    def run(**given: Any) -> None:
-        options = {one.name: given.pop(one.name) for one in method.options}
-        work(method, options, **given)
-
+        work, place = mitigate_with, "probe"
+        common = ("fit", "probe", "seed", "pooling", "device", "online")
+    own = [one.name for one in offered_fields(type(method.settings))]
+    run = partial(work, method)
     run.__doc__ = f"{method.title}.\n\n{method.reference}."
-    return signed(run, [*common[:place], *own, *common[place:]])
+    return with_settings(bases={"options": method.settings}, after={place: own}, settings=common)(run)
 
 
 def _apply(
-    method: Any,
-    options: Any,
+    method: Method,
     source: Annotated[str, argument("What to make fairer: a file or a directory.")],
     out: Annotated[Path, output("File or directory to write.")],
+    *,
+    options: Settings,
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    about = method.apply(source, out, method.settings(options), overwrite)
+    about = cast(Apply, method.apply)(source, out, options, overwrite)
     about = about.to_dict() if hasattr(about, "to_dict") else about
     details = (f"{name}: {value}" for name, value in (about or {}).items())
     terminal.answer(as_json, about, f"{out}: written by {method.name}", *details)

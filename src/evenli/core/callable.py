@@ -1,4 +1,4 @@
-"""The public API: packages whose name is also a function, paths, and settings from keyword arguments."""
+"""The public API: packages whose name is also a function, and paths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from evenli.core.errors import InputError
-
-Settings = TypeVar("Settings")
 
 
 def make_callable(package: str, target: str) -> None:
@@ -43,15 +40,3 @@ def path_of(given: object, what: str) -> Path:
     if not isinstance(given, str | os.PathLike):
         raise InputError(f"{what} is named by a path, not by {type(given).__name__}")
     return Path(given)
-
-
-def settings_of(kind: type[Settings], given: Mapping[str, Any], what: str, *further: str) -> Settings:
-    """A dataclass of settings from keyword arguments; an unknown name is refused.
-
-    ``what`` has the settings, and ``further`` are names that the caller has taken out of ``given``: for the message.
-    """
-    known = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
-    unknown = sorted(given.keys() - set(known))
-    if unknown:
-        raise InputError(f"{what} has no option '{unknown[0]}'; it has {', '.join([*known, *further])}")
-    return kind(**given)

@@ -1,57 +1,146 @@
-"""Options and arguments that several commands share."""
+"""Options of commands: those of settings, and those that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from evenli.core.errors import InputError
 from evenli.core.registry import SUITES
+from evenli.core.settings import (
+    LANGUAGES,
+    Option,
+    Settings,
+    make_settings,
+    offered_fields,
+    option_of,
+    settings_class,
+    type_names,
+)
 
 
-def option(text: str, *names: str, **more: Any) -> Any:
-    """An option with its help text first, so that most fit on a line."""
-    return typer.Option(*names, help=text, **more)
+def option(text: str, *flags: str, **more: Any) -> Any:
+    """An option that is no setting; ``more`` are attributes of ``Option``."""
+    return typer_option(Option(text, flags, **more))
 
 
-SEEDS = {"min": 0, "max": 2**32 - 1}
-"""What every library takes as a seed."""
-
-
-def choice(text: str, values: Sequence[str], *, closed: bool = True) -> Any:
-    """An option with the values it takes: shown in the help, offered by the shell, and another one refused in a line.
-
-    With ``closed`` as false other values are taken too: a file, or what a plug-in brings.
-    """
+def typer_option(about: Option) -> Any:
+    """An option for typer: choices are shown in the help, offered by the shell, and another text refused in a line."""
 
     # Not an enumeration of typer's: its refusal takes five lines, and the help would not show the open end.
     def check(parameter: typer.CallbackParam, given: Any) -> Any:
-        for value in given if isinstance(given, list) else [given]:
-            if value is not None and value not in values:
-                listed = f"{', '.join(values[:-1])} or {values[-1]}"
-                raise InputError(f"{parameter.opts[0]} '{value}' is unknown; choose {listed}")
+        if given is not None:
+            about.check(parameter.opts[0], given)
         return given
 
-    shown = "|".join(values if closed else (*values, "…"))
-    checked = {"callback": check} if closed else {}
-    return option(text, metavar=f"[{shown}]", autocompletion=lambda: list(values), **checked)
+    choices, more = list(about.choices), dict[str, Any]()
+    if choices:
+        more = {
+            "autocompletion": lambda: choices,
+            "metavar": f"[{'|'.join(choices if about.closed else [*choices, '…'])}]",
+        }
+        if about.closed and not about.names:
+            more["callback"] = check
+    if about.names:
+        more["metavar"] = f"{about.names},{about.names},…"
+    given = {"metavar": about.metavar, "callback": about.callback, "min": about.minimum, "max": about.maximum}
+    more |= {name: value for name, value in given.items() if value is not None}
+    text = f"{about.help} Known: {', '.join(choices)}." if about.names else about.help
+    return typer.Option(*about.flags, help=text, **more)
 
 
-def several(text: str, values: Sequence[str], *, of: str) -> Any:
-    """An option for names with commas: all that are known stand in the help and are offered by the shell.
+def with_settings(
+    *,
+    after: Mapping[str, Sequence[str]] | None = None,
+    texts: Mapping[str, str] | None = None,
+    bases: Mapping[str, Settings] | None = None,
+    **only: Sequence[str],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command take settings: typer is shown an option for each field in the place of the parameter.
 
-    The library refuses an unknown one, with the same list: files and names of plug-ins are taken, too.
+    Args:
+        after: Options by the one after which they come, where that is another place than in the signature.
+        texts: Help of fields that has other words in this command.
+        bases: Settings by parameter whose values are the defaults; default: those of the class of the annotation.
+        only: Fields by parameter that the command has, if not all, in the order of its help.
     """
-    shown = f"{text} Known: {', '.join(values)}."
-    return option(shown, metavar=f"{of},{of},…", autocompletion=lambda: list(values))
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        taken = inspect.signature(function, eval_str=True).parameters
+        base_of: dict[str, Settings] = {}
+        shown: dict[str, list[Field[Any]]] = {}
+        parameters: dict[str, inspect.Parameter] = {}
+        for name, given in taken.items():
+            if (kind := settings_class(given.annotation)) is None:
+                # By keyword, so that a parameter without a default may follow one that has one.
+                parameters[name] = given.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                continue
+            if given.annotation is kind:
+                base_of[name] = (bases or {}).get(name) or kind()
+            shown[name] = offered_fields(type(base_of[name]) if name in base_of else kind, only.get(name, ()))
+            parameters |= {one.name: _parameter(one, base_of.get(name), texts or {}) for one in shown[name]}
+        order = list(parameters)
+        for name, followers in (after or {}).items():
+            order = [one for one in order if one not in followers]
+            place = order.index(name) + 1
+            order[place:place] = followers
+
+        def run(**given: Any) -> None:
+            for name, its_fields in shown.items():
+                if name in base_of:
+                    values = {one.name: _parsed(one, given.pop(one.name)) for one in its_fields}
+                    chosen = {field: value for field, value in values.items() if value is not None}
+                    given[name] = make_settings(type(base_of[name]), chosen, base_of[name])
+                else:
+                    texts_given = {one.name: given.pop(one.name) for one in its_fields}
+                    given[name] = {field: value for field, value in texts_given.items() if value is not None}
+            function(**given)
+
+        run.__name__, run.__doc__ = getattr(function, "__name__", "run"), function.__doc__
+        # Typer looks at both: names and defaults come from the one, options from the other.
+        run.__signature__ = inspect.Signature([parameters[name] for name in order])  # type: ignore[attr-defined]
+        run.__annotations__ = {name: parameters[name].annotation for name in order}
+        return run
+
+    return decorated
+
+
+def _parsed(one: Field[Any], given: Any) -> Any:
+    """The value of a field; None where the command was not given one."""
+    about = option_of(one)
+    if given is None or (about.repeated and not given):
+        return None
+    return about.parse(given) if about.parse is not None else tuple(given) if about.repeated else given
+
+
+_TYPES = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
+
+
+def _parameter(one: Field[Any], base: Settings | None, texts: Mapping[str, str]) -> inspect.Parameter:
+    """What typer is shown of a field: of several types that it may have the first that a command line can have."""
+    about = option_of(one)
+    about = replace(about, help=texts.get(one.name, about.help))
+    # Fields of groups that are not there have their own defaults.
+    default = None if base is None else getattr(base, one.name, one.default)
+    kind: Any = next((_TYPES[name] for name in type_names(one) if name in _TYPES), str)
+    if about.parse is not None:
+        kind = bool if isinstance(about.shown, bool) else str
+        default = about.shown if base is not None else None
+    if kind is bool and not about.flags:
+        about = replace(about, flags=(f"--{one.name.replace('_', '-')}",))
+    if about.repeated:
+        kind, default = list[int if "int" in str(one.type) else str], None  # type: ignore[misc]
+    annotation: Any = Annotated[kind if default is not None else kind | None, typer_option(about)]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def suites(text: str) -> Any:
     """An option for the name of a suite, or of several; packages may bring more than ours."""
-    return choice(text, SUITES.builtin, closed=False)
+    return option(text, choices=SUITES.builtin, closed=False)
 
 
 def argument(text: str) -> Any:
@@ -62,15 +151,6 @@ def argument(text: str) -> Any:
 def output(text: str) -> Any:
     """The option for what is written, which every command calls alike."""
     return option(text, "--out", "-o")
-
-
-_DEVICES = ("cpu", "cuda", "mps")
-
-
-def _known_device(device: str | None) -> str | None:
-    if device is not None and device.partition(":")[0] not in _DEVICES:
-        raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
-    return device
 
 
 def _page_file(path: Path | None) -> Path | None:
@@ -95,71 +175,9 @@ Encoder = Annotated[
         "or py:module:function."
     ),
 ]
-LANGUAGES = ("en", "ja", "zh")
-# Named here so that the help reads no file; a test compares them with what is shipped.
-AXES = (
-    *("age", "ethnicity", "gender", "gender3", "gender3_neo", "gender3_they", "gender_nationality", "nationality"),
-    *("pronouns", "religion"),
-)
-Pooling = Annotated[
-    str | None, choice("How hf and onnx encoders pool; default: as their files say.", ("mean", "cls", "max"))
-]
-Lang = Annotated[str, choice("Language of the pairs.", LANGUAGES, closed=False)]
-Split = Annotated[str, choice("Part of an official release; down is downsampled.", ("full", "down"))]
-Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
-Axis = Annotated[
-    str,
-    option(
-        f"Social axis: {', '.join(AXES)}, one of a package, or the path of a TOML file.",
-        metavar="AXIS",
-        autocompletion=lambda: list(AXES),
-    ),
-]
-Occupations = Annotated[
-    str,
-    choice(
-        "Occupations; labour is by US labour statistics (en); or a .csv or .tsv file of your own.",
-        ("published", "labour"),
-        closed=False,
-    ),
-]
-Device = Annotated[
-    str | None,
-    option(
-        "Where to compute, also as cuda:1; default: the fastest there is.",
-        metavar="[cpu|cuda|mps]",
-        autocompletion=lambda: list(_DEVICES),
-        callback=_known_device,
-    ),
-]
-Online = Annotated[
-    bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
-]
-Published = Annotated[
-    bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
-]
-OwnMeasures = Annotated[
-    list[str] | None, option("Own measure; may be repeated.", "--measure", metavar="MODULE:FUNCTION")
-]
+Lang = Annotated[str, option("Language of the pairs.", choices=LANGUAGES, closed=False)]
 Run = Annotated[Path, argument("Run folder of an audit.")]
 RunFolder = Annotated[Path | None, output("Run folder; default: named by model, language, data.")]
-ReplaceRun = Annotated[bool, option("Replace another run in the folder.", "--overwrite")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
 Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html", callback=_page_file)]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
-
-
-def prices(text: str | None) -> tuple[float, float] | None:
-    """Two numbers with a comma between them."""
-    if text is None:
-        return None
-    try:
-        prompt, answer = map(float, text.split(","))
-    except ValueError as error:
-        raise InputError(f"--price is '{text}'; write PROMPT,ANSWER per million tokens, e.g. 0.15,0.60") from error
-    return prompt, answer
-
-
-def split_names(text: str | None) -> tuple[str, ...] | None:
-    """Names with commas between them; None where the option was not given."""
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())

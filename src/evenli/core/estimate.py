@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from evenli.core.errors import InputError
 from evenli.core.format import interval, number
 from evenli.core.record import Number, Record
+from evenli.core.settings import Settings, internal, setting
 
 
 @dataclass(frozen=True)
-class Scoring:
+class Scoring(Settings):
     """Settings of the scoring step; none of them asks the model again.
 
     Attributes:
@@ -19,13 +19,10 @@ class Scoring:
         published: Whether our own measures keep words that state a group, as published ones do.
     """
 
-    level: float = 0.95
-    published: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse settings that give no interval."""
-        if not 0 < self.level < 1:
-            raise InputError(f"the level of an interval is {self.level}; give a number between 0 and 1, like 0.95")
+    level: float = internal(
+        0.95, "Coverage of the intervals.", rule=(lambda level: 0 < level < 1, "a number between 0 and 1, like 0.95")
+    )
+    published: bool = setting(False, "Count words that state a gender, such as businessman, in the causes, too.")
 
 
 class Estimate(Record, frozen=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenli.core.errors import InputError
+from evenli.core.settings import Settings, known_names, settings_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,30 +39,9 @@ class GenderedEmbeddings:
 
 
 Kind = Literal["encoder", "vectors", "corpus"]
-Fit = Callable[[GenderedEmbeddings, Mapping[str, Any], "np.random.Generator"], Any]
-Apply = Callable[["str | Path", "str | Path", Mapping[str, Any], bool], Any]
-
-
-@dataclass(frozen=True)
-class Option:
-    """A setting of a method, an option of its command."""
-
-    name: str  # as in Python; the command line has hyphens
-    default: int | float | str  # values are of the same type
-    help: str  # one line
-    minimum: float | None = None  # least value of a number
-    choices: tuple[str, ...] = ()  # what a text may be; empty for any
-
-    def check(self, value: Any) -> Any:
-        """The value, if it is usable."""
-        kinds = (int, float) if isinstance(self.default, float) else type(self.default)
-        if not isinstance(value, kinds):
-            raise InputError(f"{self.name} should be {type(self.default).__name__}, not {value!r}")
-        if self.minimum is not None and value < self.minimum:  # type: ignore[operator]
-            raise InputError(f"{self.name} is {value}; {self.minimum:g} or more is needed")
-        if self.choices and value not in self.choices:
-            raise InputError(f"{self.name} '{value}' is unknown; choose {' or '.join(self.choices)}")
-        return value
+# The settings are of the class that the method names.
+Fit = Callable[[GenderedEmbeddings, Any, "np.random.Generator"], Any]
+Apply = Callable[["str | Path", "str | Path", Any, bool], Any]
 
 
 _NEEDS = {"encoder": "fit", "vectors": "apply", "corpus": "apply"}
@@ -74,27 +54,23 @@ class Method:
     name: str  # also of the command
     title: str  # what it does, in one sentence without a full stop
     reference: str  # the paper, as "Author et al. 2020"
-    # Kind encoder: embeddings, settings by name and a random generator in, an eraser out.
+    # Kind encoder: embeddings, settings and a random generator in, an eraser out.
     fit: Fit | None = field(default=None, repr=False)
-    options: tuple[Option, ...] = ()
+    settings: Settings = field(
+        default_factory=Settings
+    )  # the defaults of its settings, which are the options of its command
     kind: Kind = "encoder"
-    # The other kinds: source, output, settings by name and whether to overwrite in; it writes the output and gives back
+    # The other kinds: source, output, settings and whether to overwrite in; it writes the output and gives back
     # what there is to know of it, as values for JSON or with a ``to_dict`` that gives them.
     apply: Apply | None = field(default=None, repr=False)
-    checks_settings: bool = False  # whether apply checks the names of its settings itself
 
     def __post_init__(self) -> None:
         if (self.fit is None) is (self.kind == "encoder") or (self.apply is None) is (self.kind != "encoder"):
             raise InputError(f"the method '{self.name}' for {self.kind} needs {_NEEDS[self.kind]}, and nothing else")
-        taken = [option.name for option in self.options if option.name in RESERVED]
+        taken = RESERVED.intersection(known_names(type(self.settings))) if self.kind == "encoder" else ()
         if taken:
-            raise InputError(f"the method '{self.name}' has an option '{taken[0]}', which every method has")
+            raise InputError(f"the method '{self.name}' has an option '{min(taken)}', which every method has")
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All settings, those not given at their defaults; unknown ones are refused."""
-        known = {option.name: option for option in self.options}
-        unknown = sorted(given.keys() - known.keys())
-        if unknown:
-            names = ", ".join(known) or "none"
-            raise InputError(f"the method '{self.name}' has no option '{unknown[0]}'; it has {names}")
-        return {name: option.check(given.get(name, option.default)) for name, option in known.items()}
+    def make_settings(self, given: Mapping[str, Any]) -> Settings:
+        """Its settings, those not given at their defaults; unknown ones are refused."""
+        return settings_of(type(self.settings), self.settings, given, f"the method '{self.name}'")

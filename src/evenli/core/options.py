@@ -1,11 +1,9 @@
-"""What typer lacks: options that several commands take together, and groups whose help is in sections."""
+"""What typer lacks: groups whose help is in sections."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from typer.core import TyperGroup
 
@@ -32,35 +30,3 @@ class FullHelp(TyperGroup):
 def _described(command: Any) -> str:
     text = command.short_help or command.help or ""
     return " ".join(str(text).split("\n\n")[0].split())
-
-
-def grouped(function: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses of options: typer is shown their fields in the place of the parameter."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for given in inspect.signature(function, eval_str=True).parameters.values():
-        if not is_dataclass(given.annotation):
-            parameters.append(given.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        groups[given.name] = given.annotation
-        hints = get_type_hints(given.annotation, include_extras=True)
-        for field in fields(given.annotation):
-            # By keyword, so that a parameter without a default may follow one that has one.
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name]))
-
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        function(**given)
-
-    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
-    return signed(run, parameters)
-
-
-def signed(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
-    """Give a function of keywords the signature that typer shall read."""
-    # Typer looks at both: names and defaults come from the one, options from the other.
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function

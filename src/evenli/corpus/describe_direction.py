@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.encoders.direction import DirectionSummary, Pairs, describe_direction
+from evenli.corpus.settings import DirectionSettings as DirectionSettings
+from evenli.encoders.direction import DirectionSummary, describe_direction
 
 if TYPE_CHECKING:
     from evenli.corpus.contextual import ContextualSummary
-
-
-@dataclass(frozen=True)
-class DirectionSettings:
-    """What a direction is made of; ``count`` and ``among`` are for word vectors, the last three for encoders."""
-
-    pairs: Pairs = "ten"  # ten, long, ja, zh, (female, male) pairs, or a file of them
-    count: int = 10  # nearest words on each side
-    among: int | None = None  # look for them among the first so many words; None for all
-    importance: str = "max"  # pooling: max, attention or gradients
-    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
-    online: bool = False  # download from the hub what its local cache lacks
 
 
 class DescribedDirection(NamedTuple):

@@ -10,32 +10,21 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from evenli.core.errors import EvenliError, InputError, RunError, translated
 from evenli.core.extras import need
-from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Worker, parquet
+from evenli.corpus.run import Chunk, Job, Scorer, Worker, parquet
 from evenli.corpus.scored import CorpusScores
+from evenli.corpus.settings import RaySettings as RaySettings
+from evenli.corpus.settings import ReadSettings
 
 _EACH = 2
 """Shards with an actor at a time, so that it need not wait for the next to be read."""
 _RETRIES = 5
 """How often a shard is tried again after its machine was lost."""
-
-
-@dataclass(frozen=True)
-class RaySettings:
-    """How a cluster is used."""
-
-    # The host:port of a running cluster, or auto; by default one is started on this machine, unless the process is
-    # connected already.
-    address: str | None = None
-    identity: str | None = None  # that of the scorer; by default one is made here to ask it
-    # Give each actor a GPU of its own, where the cluster has any; by default if the scorer wants_gpu.
-    gpus: bool | None = None
 
 
 def score_corpus_ray(

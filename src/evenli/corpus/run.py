@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -25,6 +24,7 @@ from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_files
 from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_rows
 from evenli.corpus.scored import COUNTS, FLAGS, SCORER_SETTINGS, SCORES, CorpusScores, ScoredDir
+from evenli.corpus.settings import ReadSettings as ReadSettings
 from evenli.corpus.source import (
     Record,
     choose_columns,
@@ -53,20 +53,6 @@ class Scorer(Protocol):
 
     def score_many(self, sentences: list[str], /) -> NDArray[np.float64]:
         """F, M and Abs of each sentence, shape [n, 3]."""
-
-
-@dataclass(frozen=True)
-class ReadSettings:
-    """How a corpus is read."""
-
-    columns: Sequence[str] | None = None  # text columns; None: those with the usual names
-    batch: int = 4_096  # sentences that the scorer gets at once
-    scorer: Mapping[str, Any] | None = None  # its settings, kept in scores.json, for those who need the scorer again
-    kept: KeptRows | None = None  # the rows of the source, where they have been parsed already
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise InputError(f"batch must be 1 or more, not {self.batch}")
 
 
 def score_corpus(

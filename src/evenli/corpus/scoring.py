@@ -4,105 +4,66 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
-from evenli.core.callable import settings_of
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.io import read_rows, read_text
 from evenli.core.record import Record
+from evenli.core.settings import settings_of
 from evenli.core.store import scratch
 from evenli.corpus.balance import Balance, BalanceCounter
-from evenli.corpus.bias import DEFAULT, PUBLISHED, BiasScorer, Centre, SentenceBias, check_centre
+from evenli.corpus.bias import DEFAULT, BiasScorer, SentenceBias
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
-from evenli.corpus.segment import LANGUAGES, SegmentedScorer, Segmenter, gender_words
+from evenli.corpus.segment import SegmentedScorer, Segmenter, gender_words
+from evenli.corpus.settings import ScoreSettings as ScoreSettings
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
-from evenli.encoders.direction import LISTS, Pairs, gender_direction, read_pairs
+from evenli.encoders.direction import gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
     from evenli.corpus.contextual import ContextualScorer
-    from evenli.corpus.transformer import Pooling
 
-Weighting = Literal["uniform", "idf", "sif"]
-Engine = Literal["local", "ray"]
 PERCENTILES = (50, 90, 93, 95, 97, 100)
 """Shown in a summary."""
 
 
-@dataclass(frozen=True)
-class ScoreSettings:
-    """How sentences are scored."""
-
-    vectors: str | Path | None = None  # GloVe, word2vec or fastText file; None leaves all to the encoder
-    weights: Weighting = "uniform"  # importance of words, unless an encoder gives it
-    counts: str | Path | None = None  # corpus to count words in, for idf and sif; by default the one that is scored
-    encoder: str | None = None  # encoder whose max pooling gives the importance: infersent:FOLDER, or a transformer
-    device: str | None = None  # of the encoder: cpu, cuda or mps; None picks the fastest there is
-    pairs: Pairs = "ten"  # gender pairs of the direction: ten, long, a file or pairs of words
-    punctuation: bool = False  # give tokens without a letter their own bias, too
-    columns: Sequence[str] | None = None  # text columns of a corpus; None finds them by their usual names
-    batch: int = 4096  # sentences at once
-    engine: Engine = "local"  # local, or ray for a cluster
-    address: str | None = None  # of the Ray cluster, host:port or auto; by default one is started on this machine
-    online: bool = False  # download an encoder from the hub if its local cache lacks it
-    # How the male offset of word vectors is taken out, see evenli.corpus.bias; None for the best one there is.
-    centre: Centre | None = None
-    importance: Pooling = "max"  # of the tokens of a transformer: max (as published), attention or gradients
-    lang: str = "en"  # of the text: en, ja or zh; fixes gender words and pairs, and how text is cut into words
-    gender_words: str | Path | None = None  # file of words that lean nowhere by themselves, in place of ours
-    # Names of the two ends of another axis than gender, whose pairs are given: ("young", "old"). Words of the pairs
-    # lean nowhere then, unless gender_words names others.
-    axis: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        choices = {"weights": get_args(Weighting), "engine": get_args(Engine), "lang": LANGUAGES}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} {getattr(self, name)} is unknown; choose {', '.join(known)}")
-        if self.axis is not None:
-            _check_axis(self.axis, self.pairs)
-        if self.centre is not None:
-            check_centre(self.centre)
-        if self.vectors is None and self.encoder is None:
-            raise InputError(
-                "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
-            )
-        if self.vectors is None and self.centre not in {None, PUBLISHED} and not self._own_vectors:
-            raise InputError(f"centre {self.centre} is for word vectors; a transformer alone is scored as published")
-
-    @property
-    def _own_vectors(self) -> bool:
-        """Whether the encoder brings the word vectors that it was trained on."""
-        return str(self.encoder).startswith("infersent:")
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``from_dict`` makes the same scorer of again; files by their absolute paths."""
-        if not isinstance(self.pairs, str) or self.engine == "ray":
-            return {}  # pairs given in Python are not kept
-        names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang", "axis")
-        named = {name: getattr(self, name) for name in names}
-        encoder = None if self.encoder is None else resolved_spec(self.encoder)
-        vectors, counts, words = (
-            None if file is None else str(Path(file).resolve())
-            for file in (self.vectors, self.counts, self.gender_words)
+def check_vectors(settings: ScoreSettings) -> None:
+    """Refuse settings that name nothing to score with."""
+    if settings.vectors is None and settings.encoder is None:
+        raise InputError(
+            "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
         )
-        return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
-    def gendered_words(self) -> GenderWords | None:
-        """The words that state a gender; None for the English list."""
-        if self.gender_words is not None:
-            return gender_words(self.lang, read_words(self.gender_words))
-        if self.axis is not None and self.vectors is not None:
-            return GenderWords({word.lower() for pair in read_pairs(self.pairs) for word in pair}, names=())
-        return gender_words(self.lang)
+
+def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
+    """What the same scorer is made of again; files by their absolute paths."""
+    if not isinstance(settings.pairs, str) or settings.engine == "ray":
+        return {}  # pairs given in Python are not kept
+    names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang", "axis")
+    named = {name: getattr(settings, name) for name in names}
+    encoder = None if settings.encoder is None else resolved_spec(settings.encoder)
+    vectors, counts, words = (
+        None if file is None else str(Path(file).resolve())
+        for file in (settings.vectors, settings.counts, settings.gender_words)
+    )
+    return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
+
+
+def gendered_words_of(settings: ScoreSettings) -> GenderWords | None:
+    """The words that state a gender; None for the English list."""
+    if settings.gender_words is not None:
+        return gender_words(settings.lang, read_words(settings.gender_words))
+    if settings.axis is not None and settings.vectors is not None:
+        return GenderWords({word.lower() for pair in read_pairs(settings.pairs) for word in pair}, names=())
+    return gender_words(settings.lang)
 
 
 ENDS = tuple(SIDES)
@@ -118,15 +79,6 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
     return ENDS
 
 
-def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
-    if isinstance(axis, str) or len(axis) != len(ENDS) or not all(axis):
-        raise InputError(f"axis {axis}: name its two ends, as in young,old")
-    if isinstance(pairs, str) and pairs in LISTS:
-        raise InputError(
-            f"axis {','.join(axis)} needs pairs (--pairs FILE): two words a line, {axis[0]} first, {axis[1]} second"
-        )
-
-
 AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"
 
 
@@ -135,7 +87,8 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
 
     ``source`` is the corpus to count words in, if the settings name none; or its words, counted already.
     """
-    if settings.vectors is None and not settings._own_vectors:
+    check_vectors(settings)
+    if settings.vectors is None and not settings.has_own_vectors:
         return _contextual(settings)
     vectors = None if settings.vectors is None else load_vectors(settings.vectors)
     weights = _weights(settings, vectors, source if isinstance(source, Counts) else settings.counts or source)
@@ -145,9 +98,9 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
-    gendered_words = settings.gendered_words()
+    gendered_words = gendered_words_of(settings)
     scorer = BiasScorer(vectors, direction, gendered_words, weights, punctuation=settings.punctuation, centre=centre)
-    if settings.encoder is not None and not settings._own_vectors:
+    if settings.encoder is not None and not settings.has_own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
     if settings.lang == "en":
         return scorer
@@ -172,7 +125,7 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
     encoder = TransformerArgmax(
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
-    gendered_words = settings.gendered_words()
+    gendered_words = gendered_words_of(settings)
     if settings.lang != "en" and gendered_words is not None:
         encoder.split = Segmenter(gendered_words.words).words
     direction = contextual_direction(encoder, settings.pairs)
@@ -241,11 +194,9 @@ def score(
         on_progress: Called with the number of rows that are done.
         on_note: Called with what should be known of the encoder.
         overwrite: Replace another scored corpus in ``out``.
-        options: Fields of ``ScoreSettings``, in place of ``settings``: ``vectors="glove.txt"``.
+        options: Fields of ``ScoreSettings``: ``vectors="glove.txt"``.
     """
-    if settings is not None and options:
-        raise InputError(f"give settings or {', '.join(options)}, not both")
-    settings = settings or settings_of(ScoreSettings, options, "score", "on_progress", "on_note", "overwrite")
+    settings = settings_of(ScoreSettings, settings, options, "score", "on_progress", "on_note", "overwrite")
     check_source(source)
     if out is None:
         if is_corpus(str(source)):
@@ -260,7 +211,7 @@ def score(
     if scorer.note and on_note is not None:
         on_note(scorer.note)
     if not remote:
-        reading = replace(reading, scorer=settings.to_dict())
+        reading = replace(reading, scorer=stored_settings(settings))
         return score_corpus(source, out, scorer, reading, on_progress=on_progress, overwrite=overwrite)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
@@ -283,7 +234,7 @@ def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, 
         columns = None if kept is None else settings.columns
         counts = Counts.count(corpus_texts(settings.counts or source, columns, kept))
         scorer = make_scorer(settings, counts)
-        stored = replace(settings, counts=settings.counts or source).to_dict()
+        stored = stored_settings(replace(settings, counts=settings.counts or source))
         reading = ReadSettings(settings.columns, settings.batch, stored, kept)
         scored = score_corpus(source, run.path, scorer, reading, **options)
         with run.locked():

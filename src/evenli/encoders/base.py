@@ -19,9 +19,9 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
+from evenli.encoders.settings import POOLINGS as POOLINGS
 
 Embeddings = NDArray[np.float32]
-POOLINGS = ("mean", "cls", "max")
 MITIGATED = "mitigated.json"  # the file that makes a directory a mitigated encoder
 _KEYS = ".hashes.npy"  # of the texts of a batch in the cache, then of keys and embeddings
 _EXPECTED = "return one row of finite numbers per text"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,34 +11,39 @@ import typer
 
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import SEEDS, argument, choice, option, output, several
+from evenli.core.commands import argument, option, output, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.core.format import drawn_on, printable
+from evenli.core.mitigation import Method
 from evenli.core.rooms import Command
+from evenli.core.settings import Settings, split_names
+from evenli.encoders.settings import (
+    HardDebiasSettings,
+    LoadSettings,
+    MitigationSettings,
+    ReportSettings,
+    SeatSettings,
+    SentEvalSettings,
+)
 
 if TYPE_CHECKING:
     from evenli.encoders.senteval import SentEvalResult, TaskProgress
 
-# Named here so that the help needs no numerics; a test compares them with the library.
+# Named here so that the help reads no file; a test compares them with what is shipped.
 TESTS = ("C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b")
-TASKS = (
-    *("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC"),
-    *("STS12", "STS13", "STS15", "STS16"),
-)
 
 
+@with_settings(settings=("level", "permutations", "seed"), after={"level": ["pooling"]})
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[
-        str | None, several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST")
+        str | None,
+        option("Tests, or .json or .jsonl files of your own; default: all eight.", choices=TESTS, names="TEST"),
     ] = None,
-    level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
-    pooling: shared.Pooling = None,
-    permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
-    seed: Annotated[int, option("Seed of permutations and bootstrap.", **SEEDS)] = 0,
-    device: shared.Device = None,
-    online: shared.Online = False,
+    *,
+    settings: SeatSettings,
+    loading: LoadSettings,
     html: shared.Html = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -45,14 +51,13 @@ def seat(
 
     Effect sizes with p-values and intervals, corrected for the number of tests (Holm).
     """
-    from evenli.encoders.seat import SeatSettings, choose_tests
+    from evenli.encoders.seat import choose_tests
     from evenli.encoders.seat import seat as run_seat
 
-    settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
     # A comma may be part of a file's name.
-    names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
+    names = (tests,) if tests and Path(tests).is_file() else split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
-    loaded = _load(encoder, pooling, device, online)
+    loaded = _load(encoder, loading)
     with terminal.heartbeat(as_json) as step:
         result = run_seat(loaded, chosen, settings, step)
     if html is not None:
@@ -62,7 +67,7 @@ def seat(
         write_page(seat_page(result, encoder), html)
     if as_json:
         content = result.to_dict()
-        content["settings"]["pooling"] = getattr(loaded, "pooling", pooling)
+        content["settings"]["pooling"] = getattr(loaded, "pooling", loading.pooling)
         terminal.print_json({"encoder": encoder, **content})
         return
     from evenli.encoders.figures import print_associations
@@ -70,19 +75,14 @@ def seat(
     print_associations(result, terminal.console())
 
 
+@with_settings(after={"tasks": ["pooling"]})
 def senteval(
     encoder: shared.Encoder,
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
-    tasks: Annotated[str | None, several("Tasks; default: the first twelve.", TASKS, of="TASK")] = None,
-    pooling: shared.Pooling = None,
-    seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
-    kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
-    classifier: Annotated[str, choice("torch is a softmax layer with Adam.", ("torch", "sklearn"))] = "torch",
-    hidden: Annotated[int, option("Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,
-    batch_size: Annotated[int | None, option("Texts the encoder takes at a time.", min=1)] = None,
+    *,
+    settings: SentEvalSettings,
     cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
-    device: shared.Device = None,
-    online: shared.Online = False,
+    loading: LoadSettings,
     out: Annotated[Path | None, output("JSON file for the result; tasks in it are not run again.")] = None,
     overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
     html: shared.Html = None,
@@ -92,17 +92,17 @@ def senteval(
 
     The tasks are those of Dolci et al. 2023.
     """
-    from evenli.encoders.senteval import ResultFile, SentEvalSettings, UnsavedResultError
+    from evenli.encoders.senteval import ResultFile, UnsavedResultError
     from evenli.encoders.senteval import senteval as run_senteval
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
     check_extra("hf", "SentEval", "torch")
-    if classifier == "sklearn":
+    if settings.classifier == "sklearn":
         check_extra("encoders", "the classifier of SentEval", "sklearn")
-    settings = SentEvalSettings(shared.split_names(tasks), seed, kfold, hidden, classifier, device, batch_size)
+    settings = replace(settings, device=loading.device)
     file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
-    loaded = _load(encoder, pooling, device, online)
+    loaded = _load(encoder, loading)
     try:
         with terminal.heartbeat(as_json) as step:
 
@@ -142,20 +142,26 @@ def _print_progress(progress: TaskProgress) -> None:
         print(f"evenli: {printable(str(progress))}", end="\r", file=drawn_on(sys.stderr), flush=True)
 
 
+@with_settings(
+    settings=("pooling", "probe", "device", "online"),
+    tests=("permutations", "seed"),
+    evaluation=("tasks",),
+    after={"tasks": ["out"], "probe": ["permutations", "seed"]},
+    texts={
+        "tasks": "SentEval tasks; default: all there is data for.",
+        "permutations": "Permutations of SEAT; fewer if all can be tried.",
+        "seed": "Seed of permutations, bootstrap and probes.",
+    },
+)
 def encoder_report(
     base: Annotated[str, argument("The encoder before mitigation: st:NAME, hf:ID, a folder, vectors:FILE, …")],
     mitigated: Annotated[list[str] | None, argument("Encoders to compare with it, such as mitigated:FOLDER.")] = None,
     data: Annotated[Path | None, option("Folder of the SentEval data; default: without SentEval.")] = None,
-    tasks: Annotated[str | None, several("SentEval tasks; default: all there is data for.", TASKS, of="TASK")] = None,
+    *,
+    evaluation: SentEvalSettings,
     out: Annotated[Path | None, output("Folder for report.json and the chart; results are kept.")] = None,
-    pooling: shared.Pooling = None,
-    probe: Annotated[
-        str | None, option("English text to look for gender in; default: sentences of ours.", metavar="FILE")
-    ] = None,
-    permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
-    seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", **SEEDS)] = 0,
-    device: shared.Device = None,
-    online: shared.Online = False,
+    settings: ReportSettings,
+    tests: SeatSettings,
     as_json: shared.Json = False,
 ) -> None:
     """Put mitigated encoders beside their base.
@@ -163,14 +169,9 @@ def encoder_report(
     SEAT, what leaks of gender, and SentEval.
     """
     from evenli.encoders.figures import print_encoders, write_encoder_report
-    from evenli.encoders.report import ReportSettings
     from evenli.encoders.report import encoder_report as run_report
-    from evenli.encoders.seat import SeatSettings
-    from evenli.encoders.senteval import SentEvalSettings
 
-    # Settings first: a wrong one is refused before an encoder is loaded.
-    tests = SeatSettings(seed=seed, permutations=permutations)
-    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
+    settings = replace(settings, seat=tests, senteval=evaluation)
     check_extra("encoders", "an encoder report", "sklearn")
     with terminal.heartbeat(as_json) as step_of:
 
@@ -191,23 +192,23 @@ def encoder_report(
         terminal.say(f"written: {', '.join(map(str, files))}")
 
 
-def _load(spec: str, pooling: str | None, device: str | None, online: bool = False) -> Any:
+def _load(spec: str, settings: LoadSettings) -> Any:
     """Load an encoder, and say what should be known of it."""
     from evenli.encoders.base import load_encoder
 
-    loaded = load_encoder(spec, pooling=pooling, device=device, online=online)
+    loaded = load_encoder(spec, **settings.to_dict())
     if note := getattr(loaded, "note", ""):
         terminal.warn(note)
     return loaded
 
 
+@with_settings()
 def hard_debias(
     ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[Path, output("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).")],
-    pairs: Annotated[str, choice("Pairs of the direction, or a file.", ("ten", "long"), closed=False)] = "ten",
-    control: Annotated[bool, option("Only bring the vectors to length 1, as a control.", "--control")] = False,
-    seed: Annotated[int, option("Seed of the probes that look for what is left.", **SEEDS)] = 0,
+    *,
+    settings: HardDebiasSettings,
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -215,12 +216,12 @@ def hard_debias(
 
     Neutralise, equalise, bring to length 1.
     """
-    from evenli.encoders.mitigation import HardDebiasSettings, hard_debias_file
+    from evenli.encoders.mitigation import hard_debias_file
 
     if ctx.info_name == "hard":
         terminal.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
     with terminal.heartbeat(as_json, "debiasing the vectors"):
-        result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
+        result = hard_debias_file(vectors, out, settings, overwrite=overwrite)
     if as_json:
         terminal.print_json(result.to_dict())
         return
@@ -234,32 +235,21 @@ def hard_debias(
     print_leakage(result.leakage.before, result.leakage.after, terminal.console(), words=True)
 
 
-_FIT = (
-    "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, .parquet "
-    "with a column text, sentence, premise or hypothesis); built-in+FILE for both."
-)
-_PROBE = "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one."
-
-
 def mitigate_with(
-    method: Any,
-    options: Any,
+    method: Method,
     encoder: shared.Encoder,
     out: Annotated[Path, output("Folder to write; mitigated:FOLDER is the encoder then.")],
-    fit: Annotated[str, option(_FIT, metavar="built-in|FILE|built-in+FILE")] = "built-in",
-    probe: Annotated[str, option(_PROBE, metavar="built-in|FILE")] = "built-in",
-    seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
-    pooling: shared.Pooling = None,
-    device: shared.Device = None,
-    online: shared.Online = False,
+    *,
+    settings: MitigationSettings,
+    options: Settings,
     overwrite: Annotated[bool, option("Replace a mitigated encoder in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Fit a method, write the mitigated encoder and print what is left of gender."""
-    from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+    from evenli.encoders.mitigation import mitigate_encoder
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
-    settings = MitigationSettings(method.name, fit, seed, options, probe, pooling, device, online)
+    settings = replace(settings, method=method.name, options=options)
     with terminal.heartbeat(as_json) as step:
         result = mitigate_encoder(encoder, out, settings, overwrite=overwrite, on_step=step)
     if result.note:

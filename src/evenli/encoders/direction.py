@@ -22,11 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.core.errors import InputError
 from evenli.core.io import hash_text, read_rows, write_atomic
 from evenli.core.record import Record
+from evenli.core.settings import PAIR_LISTS as LISTS
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words import read_lines, read_table
 
-LISTS = ("ten", "long", "ja", "zh")
-"""Shipped pair lists: the ten definitional pairs and the 48 equalize pairs that are single words."""
 FEWEST = 2
 _CHUNK = 8192  # rows whose cosines are computed at a time, so that the matrix need not be in memory
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
+from evenli.encoders.settings import BUILT_IN
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_table
 from evenli.words.swap.swapper import Swapper
@@ -197,7 +198,6 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     return replace(built_in, fit=fit, domain=tuple(held_back), source=str(path), skipped=skipped)
 
 
-BUILT_IN = "built-in"
 BOTH = f"{BUILT_IN}+"
 """Before the name of a file: its sentences and the built-in ones."""
 

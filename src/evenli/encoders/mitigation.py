@@ -7,8 +7,7 @@ means nothing to another encoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -19,6 +18,7 @@ from evenli.core.io import hash_files
 from evenli.core.mitigation import Fit, GenderedEmbeddings, Method
 from evenli.core.record import Record, RecordError
 from evenli.core.registry import MITIGATIONS
+from evenli.core.settings import Settings, settings_of
 from evenli.core.store import RunDir, read_manifest, replacing
 from evenli.encoders.base import (
     DATA_BACKENDS,
@@ -36,35 +36,16 @@ from evenli.encoders.base import (
 )
 from evenli.encoders.direction import gender_direction
 from evenli.encoders.erasers import CHECK, Affine, Erased, Projection, load_eraser
-from evenli.encoders.gendered import BUILT_IN, GenderedSet, probe_text, sentences_to_fit
+from evenli.encoders.gendered import GenderedSet, probe_text, sentences_to_fit
 from evenli.encoders.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.encoders.residual import LeakageReport, Residual, known_sentences, leakage_report
+from evenli.encoders.settings import BUILT_IN
+from evenli.encoders.settings import HardDebiasSettings as HardDebiasSettings
+from evenli.encoders.settings import MitigationSettings as MitigationSettings
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 
 _KIND, _ERASER, _VECTORS = "mitigated encoder", "eraser.npz", "vectors.npz"
 _OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
-
-
-@dataclass(frozen=True)
-class MitigationSettings:
-    """How an eraser is fitted."""
-
-    method: str  # name of a method: inlp, leace, sent-debias or one of another package
-    fit: str = BUILT_IN  # built-in, a corpus as read_gendered takes it, or built-in+CORPUS for both
-    seed: int = 0  # of the method and of the probes
-    # Options of the method; those not given have their defaults.
-    options: Mapping[str, Any] = field(default_factory=dict)
-    probe: str = BUILT_IN  # text to look for gender in: built-in, or a file as probe_text takes it
-    # How the encoder is loaded, as by load_encoder.
-    pooling: str | None = None
-    device: str | None = None
-    online: bool = False
-
-    def __post_init__(self) -> None:
-        method: Method = MITIGATIONS.get(self.method)
-        if method.kind != "encoder":
-            raise InputError(f"the method '{self.method}' is for {method.kind}, not for encoders")
-        object.__setattr__(self, "options", method.settings(self.options))
 
 
 class Base(Record, frozen=True):
@@ -151,7 +132,7 @@ def mitigate_encoder(
     The spec is that of ``load_encoder``. The directory is a new one, an empty one, or with ``overwrite`` one of a
     mitigated encoder. ``on_step`` is told what is done next; ``options`` replace fields of the settings.
     """
-    settings = replace(settings, **options)
+    settings = settings_of(MitigationSettings, settings, options, "mitigate_encoder")
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
         on_step("reading the sentences")
@@ -174,7 +155,7 @@ def mitigate_encoder(
         result = MitigatedEncoder(
             method=settings.method,
             base=Base(resolved_spec(spec), _pooling(base, settings.pooling), _identity(base)),
-            settings={**settings.options, "seed": settings.seed},
+            settings={**cast(Settings, settings.options).to_dict(), "seed": settings.seed},
             eraser=written,
             note=str(getattr(base, "note", "")),
             fit=FittedOn(sentences.source, len(sentences.fit), sentences.sha256["fit"], dict(sentences.skipped)),
@@ -193,15 +174,6 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
     if not isinstance(eraser, Projection | Affine):
         raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")
     return eraser
-
-
-@dataclass(frozen=True)
-class HardDebiasSettings:
-    """How word vectors are hard-debiased."""
-
-    pairs: str = "ten"  # pairs of the direction: ten, long or a file
-    control: bool = False  # only bring the vectors to length 1: the control for the side effect
-    seed: int = 0  # of the probes that look for what is left
 
 
 class WordLeakage(Record, frozen=True):
@@ -263,7 +235,7 @@ def hard_debias_file(
         base = Base(resolved_spec(f"vectors:{file}"), "mean", _identity(VectorMean(before)))
         with replacing(_directory(out), overwrite=overwrite) as folder:
             sha256 = hash_files([save_vectors(after, folder / _VECTORS)])
-            about = {"pairs": settings.pairs, "control": settings.control}
+            about = {name: value for name, value in settings.to_dict().items() if name != "seed"}
             written = StoredFile(sha256, _VECTORS, after.dimension)
             _directory(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
     leaks, reason = None, ""

@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,15 +31,15 @@ from evenli.encoders.residual import HeldOut, Residual, known_sentences, residua
 from evenli.encoders.seat import (
     AVERAGED,
     AssociationResult,
-    SeatSettings,
     average_estimate,
     encode_tests,
     seat,
     seat_tests,
     texts_of,
 )
-from evenli.encoders.senteval import SentEvalSettings, TaskResult, senteval
+from evenli.encoders.senteval import TaskResult, senteval
 from evenli.encoders.senteval.data import task_folder
+from evenli.encoders.settings import ReportSettings as ReportSettings
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
 _KIND = "encoder report"
@@ -48,19 +47,6 @@ _LAYOUT = 3  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 OnStep = Callable[[str, str], None]
-
-
-@dataclass(frozen=True)
-class ReportSettings:
-    """What a report depends on besides the encoders."""
-
-    seat: SeatSettings = field(default_factory=SeatSettings)  # probes for leakage take its seed
-    senteval: SentEvalSettings = field(default_factory=SentEvalSettings)  # without tasks: all there is data for
-    # Of hf and onnx encoders; None takes what their files say, else mean. Others have their own, which a note says.
-    pooling: str | None = None
-    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
-    online: bool = False  # download from the hub what its local cache lacks
-    probe: str | None = None  # file of text to look for gender in; None for the built-in sentences
 
 
 DEFAULTS = ReportSettings()

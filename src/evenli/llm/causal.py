@@ -52,7 +52,7 @@ class CausalModel:
         self.views = prompts.make_views(request.lang, options.prompting.prompts, options.prompting.orders)
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
-        self._device, dtype = loading.pick_arithmetic(torch, options, "language models")
+        self._device, dtype = loading.pick_arithmetic(torch, options)
         source = _find(target, online=options.online)
         model, self._tokenizer = _load_parts(source)
         self._model = model.to(self._device, getattr(torch, dtype))

@@ -31,17 +31,9 @@ from evenli.training.data import Examples, find_repeats, read_examples, split_fi
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import Progress, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
+from evenli.training.settings import EncoderSettings as EncoderSettings
 
 _HEAD = "classifier.safetensors"
-
-
-@dataclass(frozen=True)
-class EncoderSettings:
-    """How a run is carried out."""
-
-    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
-    shown: bool = True  # show progress on stderr
-    checkpoints: bool = True  # store all weights after every epoch; takes its time where many short runs follow
 
 
 class EpochResult(Record, frozen=True):

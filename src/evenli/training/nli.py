@@ -26,21 +26,9 @@ from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
 from evenli.training.progress import Metrics, Progress, TrainingDir, accuracy, accuracy_text, make_trackers
 from evenli.training.recipe import Recipe
+from evenli.training.settings import TrainSettings as TrainSettings
 
 _CARD = Path(__file__).with_name("card.md")
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """How a run is carried out; nothing here changes what a seed learns, but for the arithmetic of the device."""
-
-    style: str | None = None  # column style of the data files; None looks at their columns
-    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
-    graph: bool = True  # use CUDA graphs and the compiler on CUDA
-    log: Sequence[str] = ()  # additional trackers, see TRACKERS
-    checkpoint_minutes: float = 10.0  # between checkpoints inside an epoch; one follows every epoch anyway
-    online: bool = False  # download from the hub what its local cache lacks
-    shown: bool = True  # show notes and progress on stderr
 
 
 class Outcome(Record, frozen=True):

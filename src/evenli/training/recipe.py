@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from evenli.core.errors import InputError
-
-Rule = tuple[Callable[[Any], bool], str]  # whether a value can train, and which would
+from evenli.core.settings import Rule, Settings, internal, setting, with_default
 
 _ABOVE_0: Rule = (lambda value: 0 < value < math.inf, "a number above 0")
-_FROM_0: Rule = (lambda value: value >= 0, "0 or more")
-_FROM_1: Rule = (lambda value: value >= 1, "1 or more")
-_SHARE: Rule = (lambda value: value is None or 0 <= value < 1, "0 or more, below 1")
+_SHARE: Rule = (lambda value: 0 <= value < 1, "a number from 0, below 1")
 
 
-def _one_of(*names: str) -> Rule:
-    return (lambda value: value in names), ", ".join(names)
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe(Settings):
+    """What both recipes have."""
 
-
-class _Settings:
-    """What both recipes can do."""
-
-    dtype: str
-    rules: ClassVar[Mapping[str, Rule]]
-
-    def __post_init__(self) -> None:
-        for name, (is_valid, expected) in self.rules.items():
-            value = getattr(self, name)
-            if not is_valid(value):
-                raise InputError(f"a recipe cannot have {name} = {value}; expected {expected}")
+    epochs: int = setting(5, "Passes over the data.", minimum=1)
+    batch_size: int = setting(32, "Pairs per step.", minimum=1)
+    lr: float = setting(2e-5, "Peak learning rate.", rule=_ABOVE_0)
+    clip: float = internal(1.0, "Largest norm of the gradient; 0 leaves it as it is.", minimum=0)
+    dtype: str = setting("auto", "Numbers to compute in; auto is bfloat16 on CUDA.")
 
     def dtype_on(self, device: str) -> str:
-        """The arithmetic on a device, ``auto`` resolved.
+        """The arithmetic on a device, ``auto`` resolved; weights and moments stay float32.
 
         >>> Recipe().dtype_on("cuda:1"), Recipe().dtype_on("cpu"), Recipe(dtype="bfloat16").dtype_on("cpu")
         ('bfloat16', 'float32', 'bfloat16')
@@ -43,38 +34,28 @@ class _Settings:
             return self.dtype
         return "bfloat16" if device.partition(":")[0] == "cuda" else "float32"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]  # both are dataclasses
 
-
-@dataclass(frozen=True)
-class Recipe(_Settings):
+@dataclass(frozen=True, kw_only=True)
+class Recipe(BaseRecipe):
     """Settings of a fine-tuning run with AdamW; the defaults are those of NLI-CoAL."""
 
-    name: str = "coal"  # preset it started from
-    epochs: int = 5
-    lr: float = 2e-5  # peak learning rate; it falls linearly to zero
-    batch_size: int = 32  # pairs per step, over all devices
-    max_length: int = 128  # longest pair in tokens; longer ones are truncated and counted
-    weight_decay: float = 0.01  # decoupled, of all weights but norms and biases
-    warmup: float = 0.0  # share of the steps over which the learning rate rises from zero
-    clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    dropout: float | None = None  # everywhere; None keeps what the base was trained with
-    seed: int = 0  # of the order of the data, dropout and the new classifier
-    dtype: str = "auto"  # bfloat16 or float32; auto is bfloat16 on CUDA. Weights and moments stay fp32
-
-    rules: ClassVar[Mapping[str, Rule]] = {
-        **dict.fromkeys(("epochs", "batch_size"), _FROM_1),
-        **dict.fromkeys(("weight_decay", "clip"), _FROM_0),
-        **dict.fromkeys(("warmup", "dropout"), _SHARE),
-        "lr": _ABOVE_0,
-        "max_length": (lambda value: value >= 8, "8 or more"),
-        "dtype": _one_of("auto", "bfloat16", "float32"),
-    }
+    name: str = internal("coal", "Preset it started from.")
+    max_length: int = setting(128, "Longest pair in tokens; longer ones are truncated and counted.", minimum=8)
+    warmup: float = setting(0.0, "Share of the steps with a rising learning rate.", rule=_SHARE)
+    weight_decay: float = internal(0.01, "Decoupled, of all weights but norms and biases.", minimum=0)
+    beta1: float = internal(0.9, "Decay of the mean of the gradient in AdamW.")
+    beta2: float = internal(0.999, "Decay of the mean of its square.")
+    eps: float = internal(1e-8, "What AdamW adds to a divisor.")
+    dropout: float | None = internal(None, "Everywhere; default: what the base was trained with.", rule=_SHARE)
+    seed: int = internal(0, "Seed of the order of the data, dropout and the new classifier.", minimum=0)
+    dtype: str = with_default(
+        BaseRecipe,
+        "dtype",
+        "auto",
+        help="Numbers to compute in; default: bfloat16 on CUDA, else float32.",
+        metavar="[float32|bfloat16]",
+        choices=("auto", "float32", "bfloat16"),
+    )
 
 
 RECIPES = {
@@ -98,32 +79,33 @@ def make_recipe(name: str = "coal", **changes: Any) -> Recipe:
     return replace(RECIPES[name], **{key: value for key, value in changes.items() if value is not None})
 
 
-@dataclass(frozen=True)
-class EncoderRecipe(_Settings):
+@dataclass(frozen=True, kw_only=True)
+class EncoderRecipe(BaseRecipe):
     """Settings of a run; the defaults are those of Dolci et al. 2023."""
 
-    hidden: int = 2048  # width of each direction of the LSTM
-    classifier: int = 512  # width of the two hidden layers of the classifier
-    epochs: int = 8  # at most
-    batch_size: int = 64  # pairs per step
-    lr: float = 0.1  # learning rate of the first epoch
-    decay: float = 0.99  # factor on the learning rate before every epoch but the first
-    shrink: float = 5.0  # divisor of the learning rate after an epoch that did not improve dev accuracy
-    min_lr: float = 1e-5  # training stops once a division goes below it
-    clip: float = 5.0  # largest norm of the gradient
-    # Batches of the shuffled order among which pairs of similar length are put together; 1 leaves the order uniform,
-    # and costs time steps in which few sentences are still running.
-    window: int = 32
-    v1_padding: bool = False  # zero padding takes part in the maximum, as in the original code
-    dtype: str = "auto"  # float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA. Weights stay fp32
-
-    rules: ClassVar[Mapping[str, Rule]] = {
-        **dict.fromkeys(("hidden", "classifier", "epochs", "batch_size", "window", "shrink"), _FROM_1),
-        **dict.fromkeys(("lr", "clip"), _ABOVE_0),
-        "decay": (lambda value: 0 < value <= 1, "a number above 0, at most 1"),
-        "min_lr": _FROM_0,
-        "dtype": _one_of("auto", "float32", "tf32", "bfloat16"),
-    }
+    hidden: int = setting(2048, "Width of each direction of the LSTM.", minimum=1)
+    classifier: int = internal(512, "Width of the two hidden layers of the classifier.", minimum=1)
+    epochs: int = with_default(BaseRecipe, "epochs", 8)
+    batch_size: int = with_default(BaseRecipe, "batch_size", 64)
+    lr: float = with_default(BaseRecipe, "lr", 0.1, help="First learning rate of SGD.")
+    decay: float = internal(
+        0.99,
+        "Factor on the learning rate before every epoch but the first.",
+        rule=(lambda value: 0 < value <= 1, "a number above 0, at most 1"),
+    )
+    shrink: float = internal(
+        5.0, "Divisor of the learning rate after an epoch that did not improve dev accuracy.", minimum=1
+    )
+    min_lr: float = internal(1e-5, "Training stops once a division goes below it.", minimum=0)
+    clip: float = with_default(BaseRecipe, "clip", 5.0, help="Largest norm of the gradient.", rule=_ABOVE_0)
+    window: int = internal(
+        32,
+        "Batches of the shuffled order among which pairs of similar length are put together; 1 leaves the order "
+        "uniform, and costs time steps in which few sentences are still running.",
+        minimum=1,
+    )
+    v1_padding: bool = setting(False, "Padding takes part in the maximum, as in V1.")
+    dtype: str = with_default(BaseRecipe, "dtype", "auto", choices=("auto", "float32", "tf32", "bfloat16"))
 
 
 def learning_rate(recipe: EncoderRecipe, dev: Sequence[float]) -> float | None:

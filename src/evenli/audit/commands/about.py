@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
+from evenli.audit.settings import PairSettings
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import option
+from evenli.core.commands import option, with_settings
 from evenli.core.errors import InputError
 
 
@@ -32,12 +33,12 @@ def models(as_json: shared.Json = False) -> None:
         terminal.say("installed backends: " + ", ".join(f"{name}:TARGET" for name in MODELS.plugins()))
 
 
+@with_settings(settings=("split", "tokenised", "axis"))
 def data(
     check: Annotated[str | None, option("Validate a release or pair file.", "--check", metavar="FILE")] = None,
     lang: shared.Lang = "en",
-    split: shared.Split = "full",
-    tokenised: shared.Tokenised = False,
-    axis: shared.Axis = "gender",
+    *,
+    settings: PairSettings,
     as_json: shared.Json = False,
 ) -> None:
     """List word lists and their sources, or check a pair set.
@@ -45,12 +46,12 @@ def data(
     With --check: exit code 2 if an audit would refuse the pairs.
     """
     if check is not None:
-        _check(check, lang, as_json, split=split, tokenised=tokenised, axis=axis)
+        _check(check, lang, as_json, settings)
         return
     from evenli.audit.suites.base import built_in_sets
     from evenli.words import cards
 
-    built = built_in_sets(axis)
+    built = built_in_sets(settings.axis)
     if as_json:
         resources = [{**c.__dict__, "intact": c.verify()} for c in cards()]
         terminal.print_json({"sets": [card.to_dict() for card in built], "resources": resources})
@@ -63,10 +64,10 @@ def data(
         terminal.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
 
 
-def _check(path: str, lang: str, as_json: bool, **options: Any) -> None:
+def _check(path: str, lang: str, as_json: bool, settings: PairSettings) -> None:
     from evenli.audit.suites.coal.load import check_file
 
-    checked = check_file(path, lang, **options)
+    checked = check_file(path, lang, **vars(settings))
     # The card holds a hash of all rows, which takes seconds for a million of them.
     content = {**checked.pairs.card().to_dict(), "findings": checked.counts} if as_json else None
     terminal.answer(as_json, content, *checked.lines())

@@ -5,32 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from evenli.audit.settings import CoalSettings, ProbeSettings
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import SEEDS, choice, option, output, several
+from evenli.core.commands import option, output, with_settings
+from evenli.core.settings import LANGUAGES, split_names
 
 if TYPE_CHECKING:
     from evenli.audit.suites.probe.languages import ProbeFile
 
-_LANGS = ("en", "ja", "zh")
 WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
 Out = Annotated[Path, output("File to write: .jsonl, .csv or .parquet.")]
 
 
-def coal(
-    out: Out,
-    lang: shared.Lang = "en",
-    axis: shared.Axis = "gender",
-    templates: Annotated[Path | None, option("Own templates, one a line with a [Sub] slot.")] = None,
-    occupations: shared.Occupations = "published",
-    width: Annotated[int, option("Templates per occupation.", min=1)] = 10,
-    seed: Annotated[int | None, option("Shuffle words and templates.", **SEEDS)] = None,
-    as_json: shared.Json = False,
-) -> None:
+@with_settings()
+def coal(out: Out, lang: shared.Lang = "en", *, settings: CoalSettings, as_json: shared.Json = False) -> None:
     """Build an NLI-CoAL set (PS, AS, NS) and check it."""
-    from evenli.audit.suites.coal.build import CoalSettings, write_coal
+    from evenli.audit.suites.coal.build import write_coal
 
-    written = write_coal(out, lang, CoalSettings(axis, occupations, templates, width, seed))
+    written = write_coal(out, lang, settings)
     card, findings = written.pairs.card(), written.findings
     for note in written.pairs.notes:
         terminal.warn(note)
@@ -45,39 +38,26 @@ def coal(
         terminal.warn(f"… {len(findings)} findings in all")
 
 
+@with_settings()
 def probe(
     out: Out,
     lang: Annotated[
-        str, choice("Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.", _LANGS)
+        str,
+        option(
+            "Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.", choices=LANGUAGES
+        ),
     ] = "en",
-    corpus: Annotated[Path | None, option("English NLI file or text, a sentence a line; default: ours.")] = None,
-    per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 100,
-    max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
-    family: Annotated[str, choice("Wording of the hypotheses.", ("text", "premise", "occupation"))] = "text",
-    seed: Annotated[int, option("Seed of sentences and hypotheses.", **SEEDS)] = 0,
-    names: Annotated[
-        str, choice("How sentences with names are found; lists need no model.", ("lists", "spacy", "nltk"))
-    ] = "lists",
-    occupations: Annotated[
-        Path | None, option("Your own occupations: .csv or .tsv with the columns occupation and gender (female, male).")
-    ] = None,
-    dominance: Annotated[
-        float | None, option("Label by US labour share: keep occupations with at least this percentage of one gender.")
-    ] = None,
-    repair_articles: Annotated[
-        bool, option("Choose a or an anew where an occupation is put in.", "--repair-articles/--no-repair-articles")
-    ] = True,
+    *,
+    settings: ProbeSettings,
     as_json: shared.Json = False,
 ) -> None:
     """Build an entailment-probe set from any corpus.
 
     Every occupation gets as many gender-free premises.
     """
-    from evenli.audit.suites.probe.build import ProbeSettings
     from evenli.audit.suites.probe.languages import write_probe
 
-    settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
-    written = write_probe(out, lang, settings, occupations=occupations, dominance=dominance)
+    written = write_probe(out, lang, settings)
     if as_json:
         report = written.report.to_dict() if written.report else {"corpus": None}
         terminal.print_json({**written.pairs.card().to_dict(), "file": str(out), "report": report})
@@ -104,15 +84,17 @@ def _print_probe(written: ProbeFile) -> None:
 
 def dev2020(
     out: Annotated[Path, output("File to write: .csv or .jsonl.")],
-    words: Annotated[str, several("Subjects of the hypotheses, or all six: all.", WORDS, of="WORD")] = "all",
-    determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
+    words: Annotated[str, option("Subjects of the hypotheses, or all six: all.", choices=WORDS, names="WORD")] = "all",
+    determiner: Annotated[
+        str, option("As in the papers, or as in the released generator.", choices=("the", "a"))
+    ] = "the",
     as_json: shared.Json = False,
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
     from evenli.audit.suites.dev2020 import write_dev_file
     from evenli.core.terminal import Progress
 
-    chosen = None if words == "all" else shared.split_names(words)
+    chosen = None if words == "all" else split_names(words)
     with terminal.progress_bar(as_json) as bar:
 
         def progress(done: int, total: int) -> None:

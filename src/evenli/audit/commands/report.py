@@ -10,7 +10,7 @@ import typer
 
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import argument, choice, option, output, suites
+from evenli.core.commands import argument, option, output, suites
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.core.format import printable
@@ -49,9 +49,9 @@ def gate(
     ] = None,
     policy: Annotated[
         str | None,
-        choice(
+        option(
             "Policy, or a TOML file of your own; default: standard, or none with --fail-if.",
-            ("standard", "none"),
+            choices=("standard", "none"),
             closed=False,
         ),
     ] = None,
@@ -87,7 +87,7 @@ def gate(
 def card(
     run: shared.Run,
     part: Annotated[
-        str, choice("yaml is front matter for the top, markdown a section below.", ("all", "yaml", "markdown"))
+        str, option("yaml is front matter for the top, markdown a section below.", choices=("all", "yaml", "markdown"))
     ] = "all",
     into: Annotated[
         Path | None, option("Write into this model card instead, e.g. README.md; older results there are replaced.")
@@ -118,7 +118,10 @@ def card(
 def table(
     run: shared.Run,
     what: Annotated[
-        str, choice("Table; others by suite, an unknown name lists them.", ("measures", "occupations"), closed=False)
+        str,
+        option(
+            "Table; others by suite, an unknown name lists them.", choices=("measures", "occupations"), closed=False
+        ),
     ] = "measures",
     suite: Annotated[str | None, suites("Suite of the run; default: its first.")] = None,
     out: Annotated[Path | None, output("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.")] = None,
@@ -135,7 +138,7 @@ def table(
 
 def view(
     folder: Annotated[Path, argument("Folder with runs, at any depth.")] = Path("runs"),
-    port: Annotated[int, option("Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    port: Annotated[int, option("Port; 0 takes a free one.", minimum=0, maximum=65535)] = 0,
     out: Annotated[
         Path | None,
         option("Write list, reports and comparisons as files for a web host, and serve nothing.", "--export"),

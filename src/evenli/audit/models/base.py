@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.results import ModelInfo as ModelInfo
+from evenli.audit.settings import ModelOptions as ModelOptions
+from evenli.audit.settings import Prompting as Prompting
 from evenli.core.errors import InputError, ModelError
 from evenli.core.errors import OutOfMemory as OutOfMemory
-from evenli.core.labels import label_columns
 from evenli.core.registry import MODELS
 from evenli.words import Occupation
 
@@ -24,60 +25,12 @@ ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a 
 
 
 @dataclass(frozen=True)
-class Prompting:
-    """How a language model is asked."""
-
-    prompts: int = 3  # wordings
-    orders: int = 3  # orders of the options: 3 (cyclic) or 6 (all)
-    concurrency: int = 8  # requests to a server at a time
-    samples: int = 5  # answers per question, where a server gives no log-probabilities
-    price: tuple[float, float] | None = None  # of a million tokens: prompt, answer
-    max_cost: float | None = None  # in the currency of the price; nothing is asked beyond it
-    calibrate: bool = False  # divide each view by what the model answers about sentences that say nothing
-
-    def __post_init__(self) -> None:
-        """Refuse settings that ask nothing or cannot be kept."""
-        for name in ("concurrency", "samples"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; at least 1")
-        if self.max_cost is not None and self.price is None:
-            raise InputError(
-                "a largest cost (--max-cost) needs a price (--price PROMPT,ANSWER): what a million tokens of each cost"
-            )
-        for amount in (*(self.price or ()), self.max_cost or 0.0):
-            if not 0 <= amount < float("inf"):
-                raise InputError(f"a price or cost is {amount}; give a number of 0 or more")
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How to load a model."""
-
-    labels: tuple[str, ...] | None = None  # output order, where the model does not name its labels
-    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
-    dtype: str | None = None  # float32, bfloat16 or float16; None picks bfloat16 on CUDA, float32 elsewhere
-    max_length: int = 128  # longest input in tokens; longer pairs are truncated and counted
-    token_budget: int | None = None  # tokens per batch; None picks by device
-    threads: int | None = None  # of the CPU, for ONNX Runtime; None uses all
-    online: bool = False  # download from the hub what its local cache lacks; nothing is asked otherwise
-    allow_pickle: bool = False  # accept pickle checkpoints, which can run code when loaded
-    prompting: Prompting = Prompting()  # how language models are asked; others have no use for it
-
-    def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:
-        """The labels in output order (``stored`` gives the model's own) and the columns in the order of LABELS."""
-        labels = tuple(self.labels or stored())
-        return labels, list(
-            label_columns(labels, origin="the list of labels (--labels)" if self.labels else f"the model {name}")
-        )
-
-
-@dataclass(frozen=True)
 class ModelRequest:
     """What a backend is told beside the target: ``load(target, request) -> NLIModel``; ``ModelInfo`` keeps ``spec``."""
 
     spec: str
     lang: str = "en"
-    options: ModelOptions = ModelOptions()
+    options: ModelOptions = field(default_factory=ModelOptions)
     occupations: Sequence[Occupation] | None = None
 
 

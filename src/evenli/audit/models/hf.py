@@ -44,7 +44,7 @@ class HFModel:
                 f"{source.name} has {len(names)} output(s), {len(options.labels)} labels are given (--labels)"
             )
         labels, self._columns = options.label_order(lambda: names, source.name)
-        self._device, dtype = loading.pick_arithmetic(torch, options, "Hugging Face checkpoints")
+        self._device, dtype = loading.pick_arithmetic(torch, options)
         kind = self._device.partition(":")[0]
 
         safe = None if options.allow_pickle else True

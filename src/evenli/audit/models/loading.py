@@ -20,7 +20,6 @@ from evenli.core.extras import need
 from evenli.core.io import hash_files, read_json
 from evenli.core.parse import check_regular
 
-DTYPES = ("float32", "bfloat16", "float16")
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LAYERS = 10_000
 """Layers of the largest network that is built; published ones have a few hundred."""
@@ -223,13 +222,10 @@ def pick_device(torch: Any, wanted: str | None) -> str:
     return wanted
 
 
-def pick_arithmetic(torch: Any, options: ModelOptions, what: str) -> tuple[str, str]:
-    """Device and dtype of a network; ``what`` it is goes into the message about a dtype that it cannot have."""
+def pick_arithmetic(torch: Any, options: ModelOptions) -> tuple[str, str]:
+    """Device and dtype of a network."""
     device = pick_device(torch, options.device)
-    dtype = options.dtype or ("bfloat16" if device.startswith("cuda") else "float32")
-    if dtype not in DTYPES:
-        raise ModelError(f"dtype {dtype} is not for {what}; choose {', '.join(DTYPES)}")
-    return device, dtype
+    return device, options.dtype or ("bfloat16" if device.startswith("cuda") else "float32")
 
 
 @contextmanager

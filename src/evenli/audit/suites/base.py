@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,9 @@ from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
+from evenli.audit.settings import PUBLISHED as PUBLISHED
+from evenli.audit.settings import SPLITS as SPLITS
+from evenli.audit.settings import PairSettings
 from evenli.audit.suites.about import About
 from evenli.core.blocks import Block, Fact, Summary
 from evenli.core.errors import InputError
@@ -24,6 +26,7 @@ from evenli.core.estimate import MeasureResult, Scoring
 from evenli.core.format import capitalised, interval, number, prose
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.registry import SUITES
+from evenli.core.settings import internal
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
@@ -33,12 +36,8 @@ SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 """Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
 SLOT = "[Sub]"
 """Where a template takes its word."""
-SPLITS = ("full", "down")
-"""Splits of an official release."""
 PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
 """Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
-PUBLISHED = "published"
-"""The occupations of the papers; an axis may have further lists."""
 LIMIT = (
     "This cannot show that a model is fair: it is about these {}, these sentences and these groups, and says "
     "nothing about harm in use."
@@ -48,29 +47,15 @@ FOUND_NOTHING = "A low score means that this probe found nothing, not that nothi
 
 
 @dataclass(frozen=True)
-class Request:
-    """Which pairs a user asks for: ``data`` is None for the built-in set, a path or a table.
+class Request(PairSettings):
+    """Which pairs a user asks for: ``data`` is None for the built-in set, a path or a table."""
 
-    ``split`` (``full`` or ``down``) and ``tokenised`` (the pre-segmented Japanese files) are for official releases.
-    ``occupations`` is for the built-in set: ``published``, another list of the axis, or a .csv or .tsv file.
-    ``full`` asks everything of a suite that asks a sample of its pairs by default.
-    ``dominance`` is for the probe: labels by US labour shares of at least that percentage.
-    """
-
-    lang: str = "en"
-    data: Any = None
-    axis: Axis | str = "gender"
-    split: str = "full"
-    tokenised: bool = False
-    checked: bool = True
-    occupations: str | Path = PUBLISHED
-    full: bool = False
-    dominance: float | None = None
+    lang: str = internal("en", "Language of the pairs.")
+    data: Any = internal(None, "Pairs of the user's own; default: the built-in set.")
+    checked: bool = internal(True, "Whether the rows of a release are checked.")
 
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""
-        if self.split not in SPLITS:
-            raise InputError(f"split '{self.split}' is unknown; choose {' or '.join(SPLITS)}")
         if self.lang != "en":
             raise InputError(f"suite {suite} is English only, the language is '{self.lang}'; choose en (--lang en)")
         if load_axis(self.axis).id != load_axis().id:

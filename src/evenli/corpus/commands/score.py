@@ -2,94 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import argument, choice, option, output
+from evenli.core.commands import argument, option, output, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.core.options import grouped
+from evenli.corpus.settings import PUBLISHED, VECTORS, DirectionSettings, ScoreSettings
 
-if TYPE_CHECKING:
-    from evenli.corpus.scoring import ScoreSettings
-
-Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
-IMPORTANCE = ("max", "attention", "gradients")
-Pairs = Annotated[
-    str, choice("Gender pairs, or a file with two words a line.", ("ten", "long", "ja", "zh"), closed=False)
-]
+_DIRECTION = {"importance": "Pooling of that encoder; max is published."}
 
 
-@dataclass(frozen=True)
-class ScoreFlags:
-    """How sentences are scored: the fields of ``ScoreSettings``."""
-
-    vectors: Vectors = None
-    weights: Annotated[str, choice("Importance of words.", ("uniform", "idf", "sif"))] = "uniform"
-    counts: Annotated[
-        str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.", metavar="FILE")
-    ] = None
-    encoder: Annotated[
-        str | None,
-        option("What tells how much words count; hf:ID needs no --vectors.", metavar="infersent:FOLDER|hf:ID"),
-    ] = None
-    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", IMPORTANCE)] = "max"
-    centre: Annotated[
-        str | None,
-        choice(
-            "Male offset of vectors; default: length, with an encoder function-words.",
-            ("none", "mean", "function-words", "length"),
-        ),
-    ] = None
-    device: shared.Device = None
-    online: shared.Online = False
-    columns: Annotated[str | None, option("Text columns; default: found by name.", metavar="NAME,NAME")] = None
-    pairs: Pairs = "ten"
-    lang: Annotated[str, choice("Language of the text: word lists, and how it is cut.", ("en", "ja", "zh"))] = "en"
-    gender_words: Annotated[
-        Path | None, option("Words that state a gender, one a line, in place of ours: they count as 0.")
-    ] = None
-    axis: Annotated[
-        str | None, option("Ends of another axis than gender, in the order of --pairs FILE.", metavar="FIRST,SECOND")
-    ] = None
-    punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False
-    engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local"
-    address: Annotated[str | None, option("Ray cluster; default: one on this machine.", metavar="HOST:PORT|auto")] = (
-        None
-    )
-    batch: Annotated[int, option("Sentences at once.", min=1)] = 4096
-
-    def settings(self, published: bool) -> ScoreSettings:
-        """The same for the library; what is missing is said before anything is read."""
-        from evenli.corpus.scoring import ScoreSettings
-
-        if self.vectors is None and self.encoder is None:
-            raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
-        if published and self.centre not in {None, "none"}:
-            raise InputError(f"--published is --centre none; leave --centre {self.centre} out")
-        if self.engine == "ray":
-            check_extra("scale", "scoring on a cluster")
-        given: dict[str, Any] = {**asdict(self), "columns": shared.split_names(self.columns or None)}
-        given["axis"] = None if self.axis is None else tuple(shared.split_names(self.axis) or ())
-        return ScoreSettings(**{**given, "centre": "none" if published else self.centre})
-
-
-_SCORE = ScoreFlags()
-
-
-@grouped
+@with_settings(after={"encoder": ["importance"], "centre": ["device", "online"], "columns": ["pairs"]})
 def score(
     source: Annotated[
         str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
     ],
     out: Annotated[Path | None, output("Directory for a scored corpus.")] = None,
-    flags: ScoreFlags = _SCORE,
+    *,
+    settings: ScoreSettings,
     published: Annotated[bool, option("The published score: --centre none.", "--published")] = False,
     chart: Annotated[Path | None, option("Draw how the scores are distributed, as NAME.svg and NAME.png.")] = None,
-    top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", min=0)] = 5,
+    top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", minimum=0)] = 5,
     overwrite: Annotated[bool, option("Replace another scored corpus.", "--overwrite")] = False,
     html: shared.Html = None,
     as_json: shared.Json = False,
@@ -109,7 +46,12 @@ def score(
         _print_summary(Path(source), chart, top, as_json)
         _write_page(Path(source), html)
         return
-    settings = flags.settings(published)
+    scoring.check_vectors(settings)  # what is missing is said before anything is read
+    if published and settings.centre not in {None, PUBLISHED}:
+        raise InputError(f"--published is --centre none; leave --centre {settings.centre} out")
+    if settings.engine == "ray":
+        check_extra("scale", "scoring on a cluster")
+    settings = replace(settings, centre=PUBLISHED) if published else settings
     scoring.check_source(source)
     if out is not None:
         with terminal.progress_bar(as_json) as bar:
@@ -168,15 +110,12 @@ def _print_sentence(settings: ScoreSettings, sentence: str, html: Path | None, a
         write_page(sentence_page(bias, ends), html)
 
 
+@with_settings(settings=("importance", "device", "online", "pairs", "count", "among"), texts=_DIRECTION)
 def direction(
-    vectors: Vectors = None,
+    vectors: Annotated[Path | None, option(VECTORS)] = None,
     encoder: Annotated[str | None, option("An hf encoder in the place of vectors.", metavar="hf:ID")] = None,
-    importance: Annotated[str, choice("Pooling of that encoder; max is published.", IMPORTANCE)] = "max",
-    device: shared.Device = None,
-    online: shared.Online = False,
-    pairs: Pairs = "ten",
-    count: Annotated[int, option("Nearest words to show on each side.", min=1)] = 10,
-    among: Annotated[int | None, option("Look for them among the first so many words.")] = None,
+    *,
+    settings: DirectionSettings,
     out: Annotated[Path | None, output("Directory for direction.npz and plots.")] = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -185,11 +124,9 @@ def direction(
     Explained variance, stability, agreement of pair lists, nearest words. Of an encoder it comes from sentences in two
     versions; a file of them has the columns female and male.
     """
-    from evenli.corpus.describe_direction import DirectionSettings
     from evenli.corpus.describe_direction import direction as describe
     from evenli.corpus.texts import print_direction
 
-    settings = DirectionSettings(pairs, count, among, importance, device, online)
     described = describe(vectors, encoder, out, settings)
     files = [file.name for file in described.files]
     if as_json:

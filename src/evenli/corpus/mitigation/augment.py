@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from random import Random
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar
 
 from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.record import Record
+from evenli.corpus.settings import SwapSettings as SwapSettings
 from evenli.words import read_table
 from evenli.words.swap.conflicts import LANGUAGE
 from evenli.words.swap.language import EMPTY, corpus_language, text_language
-from evenli.words.swap.swapper import Conflicts, Mode, Swapped, Swapper
+from evenli.words.swap.swapper import Swapped, Swapper
 
 Select = Literal["all", "occupation"]
 RowT = TypeVar("RowT", bound=Mapping[str, Any])
@@ -208,36 +209,12 @@ def mark_copy(row: Mapping[str, Any], columns: Sequence[str], texts: Sequence[st
     return {**row, **dict(zip(columns, texts, strict=True)), **ids}
 
 
-@dataclass(frozen=True)
-class SwapSettings:
-    """How a training file is augmented."""
-
-    select: Select = "all"  # pairs to copy: all with a word to swap, or occupation
-    mode: Mode = "default"  # how to swap, see Swapper
-    names: bool | None = None  # whether first names are swapped too; None: in mode paper only
-    only_swapped: bool = False  # write the swapped copies alone
-    conflicts: Conflicts = "skip"  # pairs whose copy would say something else: skip or swap
-    lang: str = "auto"  # en, ja or zh; auto finds out
-    occupations: tuple[str, ...] | None = None  # for select occupation; None: the 38 of Sharma et al.
-
-    def __post_init__(self) -> None:
-        choices = (("selection", self.select, Select), ("swap mode", self.mode, Mode))
-        for name, value, known in (*choices, ("way with conflicts", self.conflicts, Conflicts)):
-            if value not in get_args(known):
-                raise InputError(f"no {name} '{value}'; choose {', '.join(get_args(known))}")
-        if self.occupations is not None and not self.occupations:
-            raise InputError("the list of occupations is empty; leave it out to take the 38 of Sharma et al.")
-        if self.mode != "default" and self.conflicts != "skip":
-            raise InputError(f"a way with conflicts (--conflicts) cannot be combined with mode {self.mode}")
-        if self.mode == "released" and self.names:
-            raise InputError("mode released swaps no first names; leave the names (--names) or the mode (--mode) out")
-
-    def swapper(self, texts: Iterable[str], what: str) -> Swapper:
-        """The swapper for a corpus; refuses one of another language."""
-        lang, _ = corpus_language(texts, what, self.lang)
-        if self.mode != "default" and lang != "en":
-            raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave the mode (--mode) out")
-        return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
+def make_swapper(settings: SwapSettings, texts: Iterable[str], what: str) -> Swapper:
+    """The swapper for a corpus; refuses one of another language."""
+    lang, _ = corpus_language(texts, what, settings.lang)
+    if settings.mode != "default" and lang != "en":
+        raise InputError(f"mode {settings.mode} is English only, {what} is '{lang}'; leave the mode (--mode) out")
+    return Swapper(settings.mode, settings.names, conflicts=settings.conflicts, lang=lang)
 
 
 def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:

@@ -90,12 +90,12 @@ def fairer_corpus(
 
     ``scorer`` scores the copies for the card and names the words that drive the score of a removed row; without it the
     one is made again that the corpus was scored with, if its files are still there. A path says where its word vectors
-    are now. ``overwrite`` replaces a fairer corpus that is already in ``out``.
+    are now, as ``vectors`` of the settings does. ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     scored = CorpusScores.read(scored)
-    scores, missing = _scorer(scored, scorer)
+    scores, missing = _scorer(scored, scorer if scorer is not None else settings.vectors)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"

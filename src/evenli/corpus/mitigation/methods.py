@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenli.core.callable import settings_of
 from evenli.core.mitigation import Method
+from evenli.corpus.settings import AugmentSettings, CorpusSettings, SwapSettings
 
 
-def _swap(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
-    from evenli.corpus.mitigation.augment import SwapSettings
+def _swap(source: str | Path, out: str | Path, settings: SwapSettings, overwrite: bool) -> Any:
     from evenli.corpus.mitigation.swap_file import swap_corpus
 
-    options = dict(given)
-    review = options.pop("review", None)
-    settings = settings_of(SwapSettings, options, "swap", "review")
-    return swap_corpus(source, out, settings, review=review, overwrite=overwrite)
+    return swap_corpus(source, out, settings, overwrite=overwrite)
 
 
-def _fairer(
-    method: Any, percentile: float, source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool
-) -> Any:
+def subtract(source: str | Path, out: str | Path, settings: CorpusSettings, overwrite: bool) -> Any:
+    """Leave rows out of a scored corpus."""
     from evenli.corpus.mitigation.corpora import fairer_corpus
-    from evenli.corpus.mitigation.plan import CorpusSettings
 
-    options = {"percentile": percentile, **given}
-    scorer, further = options.pop("vectors", None), ["vectors"]
-    if method == "augment":
-        further.append("replace")
-        method = "combined" if options.pop("replace", False) else method
-    settings = settings_of(CorpusSettings, options, method, *further)
-    return fairer_corpus(method, source, out, settings, scorer=scorer, overwrite=overwrite)
+    return fairer_corpus("subtract", source, out, settings, overwrite=overwrite)
 
 
-_checked = partial(Method, checks_settings=True)
-SWAP = _checked("swap", "Add gender-swapped copies to a training set", "Sharma et al. 2021", kind="corpus", apply=_swap)
-SUBTRACT = _checked(
+def augment(source: str | Path, out: str | Path, settings: AugmentSettings, overwrite: bool) -> Any:
+    """Add swapped copies of rows to a scored corpus, or put them in the place of the rows."""
+    from evenli.corpus.mitigation.corpora import fairer_corpus
+
+    return fairer_corpus("combined" if settings.replace else "augment", source, out, settings, overwrite=overwrite)
+
+
+SWAP = Method(
+    "swap",
+    "Add gender-swapped copies to a training set",
+    "Sharma et al. 2021",
+    settings=SwapSettings(),
+    kind="corpus",
+    apply=_swap,
+)
+SUBTRACT = Method(
     "subtract",
     "Leave out the most biased pairs of a scored corpus",
     "Dolci et al. 2023",
+    settings=CorpusSettings(),
     kind="corpus",
-    apply=partial(_fairer, "subtract", 95.0),
+    apply=subtract,
 )
-AUGMENT = _checked(
+AUGMENT = Method(
     "augment",
     "Add swapped copies of the most biased pairs of a scored corpus",
     "Dolci et al. 2023",
+    settings=AugmentSettings(90),
     kind="corpus",
-    apply=partial(_fairer, "augment", 90.0),
+    apply=augment,
 )

@@ -7,79 +7,26 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_array
-from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import csv_line, parse_json_object
 from evenli.corpus.mitigation.augment import mark_copy, swap_pair
 from evenli.corpus.scored import CorpusScores, Parts, order_statistics, thresholds
+from evenli.corpus.settings import CorpusSettings as CorpusSettings
+from evenli.corpus.settings import Split as Split
 from evenli.words.swap.conflicts import REASONS
-from evenli.words.swap.language import LANGUAGES
-from evenli.words.swap.swapper import Lang, Mode, Swapper
+from evenli.words.swap.swapper import Swapper
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
 _DRAW = 1  # the purpose of random keys that choose a random control; the others are in ``shuffle``
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a corpus is cut anew."""
-
-    dev: int = 10_000  # rows of the development set
-    test: int = 10_000  # rows of the test set; the rest is for training
-    leak_guard: bool = True  # keep a swapped copy in the split of its source; off only to replicate a plain shuffle
-
-    def __post_init__(self) -> None:
-        if self.dev < 0 or self.test < 0:
-            raise InputError(f"split sizes must be 0 or more, not {self.dev} and {self.test}")
-
-    @classmethod
-    def parse(cls, text: str) -> Split | None:
-        """A split as it is written on the command line: ``none``, or the sizes of dev and test as in ``1000,1000``."""
-        if text == "none":
-            return None
-        try:
-            dev, test = (int(part) for part in text.split(","))
-        except ValueError:
-            raise InputError(f"split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
-        return cls(dev=dev, test=test)
-
-
-@dataclass(frozen=True)
-class CorpusSettings:
-    """How a fairer corpus is made."""
-
-    percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
-    mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
-    names: bool | None = None  # whether first names are swapped too; None: in mode paper only
-    lang: Lang = "en"  # of the corpus: en, ja or zh
-    # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
-    # plain sentences in one file. Another text is parsed as ``Split.parse`` does.
-    split: Split | str | None = "auto"
-    seed: int = 0  # of the shuffle, and of the choice of a random control
-    # Pick as many pairs at random from all those with a gold label, whatever their score: the control.
-    random: bool = False
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.percentile, Real) and 0 <= self.percentile <= 100):
-            raise InputError(f"the percentile is a number from 0 to 100, not {self.percentile!r}")
-        if isinstance(self.split, str) and self.split != "auto":
-            object.__setattr__(self, "split", Split.parse(self.split))
-        if self.seed < 0:
-            raise InputError(f"the seed must be 0 or more, not {self.seed}")
-        if self.mode not in get_args(Mode):
-            raise InputError(f"no swap mode '{self.mode}'; choose {', '.join(get_args(Mode))}")
-        if self.lang not in LANGUAGES:
-            raise InputError(f"language '{self.lang}' cannot be swapped; choose {', '.join(LANGUAGES)}")
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from typing import Any, TextIO
 from evenli.core.errors import InputError
 from evenli.core.io import atomic, find_columns, is_plain_text, iter_rows, iter_text
 from evenli.core.parse import csv_line
+from evenli.core.settings import settings_of
 from evenli.core.temporary import leftovers, process_mark
-from evenli.corpus.mitigation.augment import Copying, SwapCounts, SwapSettings, check_text, mark_copy
+from evenli.corpus.mitigation.augment import Copying, SwapCounts, SwapSettings, check_text, make_swapper, mark_copy
 from evenli.words.swap.conflicts import REASONS
 
 Add = Callable[[Mapping[str, Any]], object]
@@ -32,18 +33,18 @@ def swap_corpus(
     out: str | Path,
     settings: SwapSettings | None = None,
     *,
-    review: str | Path | None = None,
     overwrite: bool = False,
+    **options: Any,
 ) -> SwapCounts:
     """Add gender-swapped copies to a training file; returns how many rows every step left.
 
     The corpus holds pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text with one
     sentence a line (.txt); its language is English, Japanese or Chinese. ``review`` is a .csv file for people to read:
-    every copy beside its source, and every pair without a copy with the reason.
+    every copy beside its source, and every pair without a copy with the reason. ``options`` are fields of
+    ``SwapSettings``.
     """
-    corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
-    if review is not None and Path(review).suffix != ".csv":
-        raise InputError(f"{review}: the list for review is written as .csv")
+    corpus, out, settings = Path(corpus), Path(out), settings_of(SwapSettings, settings, options, "swap")
+    review = settings.review
     for file in (out, *([] if review is None else [Path(review)])):
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; overwrite it (--overwrite) or name another file")
@@ -108,7 +109,7 @@ class _Pairs:
         roles = find_columns(first, corpus)
         self.columns = roles["premise"], roles["hypothesis"]
         self._gold = roles.get("gold")
-        self.swapper = settings.swapper(self._look(), str(corpus))
+        self.swapper = make_swapper(settings, self._look(), str(corpus))
 
     def _look(self) -> Iterator[str]:
         """The texts for finding the language; meanwhile rows are checked, and names of columns collected."""
@@ -154,7 +155,7 @@ class _Lines:
         self.corpus, self.size = corpus, sum(1 for _ in iter_text(corpus))
         if not self.size:
             raise InputError(f"{corpus} holds no text")
-        self.swapper = settings.swapper((row["text"] for row in self.rows()), str(corpus))
+        self.swapper = make_swapper(settings, (row["text"] for row in self.rows()), str(corpus))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every line."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from msgspec.structs import replace
@@ -91,8 +91,8 @@ def seat_tests(level: Level = "sentence", names: Sequence[str] | None = None) ->
     the size of the other; the released files drop sentences at random, so the sizes agree but not every sentence.
     The level is ``word`` (WEAT) or ``sentence`` (SEAT); ``names`` keeps only these tests, in this order.
     """
-    if level not in association.LEVELS:
-        raise InputError(f"unknown level '{level}'; choose {' or '.join(association.LEVELS)}")
+    if level not in get_args(Level):
+        raise InputError(f"unknown level '{level}'; choose {' or '.join(get_args(Level))}")
     rows = {row["test"]: row for row in read_table("seat_tests.csv", ("test", "x", "y", "a", "b"))}
     unknown = [name for name in names or () if name not in rows]
     if unknown:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError
 from evenli.core.record import Number, Record
+from evenli.encoders.settings import Level as Level
+from evenli.encoders.settings import SeatSettings as SeatSettings
+from evenli.encoders.settings import Sides as Sides
 
-Level = Literal["word", "sentence"]
-LEVELS: tuple[Level, ...] = ("word", "sentence")
-Sides = Literal["one", "two"]
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -37,33 +37,6 @@ _COUNTED = 100_000  # halves held at once where all are counted
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # [byte, bit]
 _COUNTS = _BITS.sum(axis=1, dtype=np.uint8)
 _MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
-
-
-@dataclass(frozen=True)
-class SeatSettings:
-    """What association tests depend on besides encoder and texts."""
-
-    level: Level = "sentence"  # texts of the built-in tests: sentence (SEAT) or word (WEAT)
-    seed: int = 0  # of partitions and resamples
-    permutations: int = 100_000  # most partitions to count per test; at least 100
-    resamples: int = 2_000  # bootstrap resamples, or 0 for no intervals
-    coverage: float = 0.95  # of the intervals
-    sides: Sides = "one"  # one (X goes with A) or two (either way)
-    ddof: int = 1  # 1 for the sample standard deviation (as published), 0 for that of the population
-
-    def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise InputError(f"unknown level '{self.level}'; choose {' or '.join(LEVELS)}")
-        if self.sides not in ("one", "two"):
-            raise InputError(f"a test has one or two sides, not '{self.sides}'; choose one or two")
-        if self.ddof not in (0, 1):
-            raise InputError(f"ddof is {self.ddof}; choose 1 (sample, as published) or 0 (population)")
-        if self.permutations < 100:
-            raise InputError(f"{self.permutations} permutations are too few for a p-value; use at least 100")
-        if self.resamples and self.resamples < 100:
-            raise InputError(f"{self.resamples} resamples are too few for an interval; use at least 100, or 0 for none")
-        if not 0 < self.coverage < 1:
-            raise InputError(f"the coverage level is {self.coverage}; it lies between 0 and 1, such as 0.95")
 
 
 DEFAULTS = SeatSettings()

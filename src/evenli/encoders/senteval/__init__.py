@@ -29,47 +29,12 @@ from evenli.encoders.base import (
     encode_checked,
     name_of,
 )
-from evenli.encoders.senteval.data import EXTRA, TASKS, read_task, task_folder
+from evenli.encoders.senteval.data import TASKS, read_task, task_folder
+from evenli.encoders.settings import EVERY
+from evenli.encoders.settings import SentEvalSettings as SentEvalSettings
 
 KIND = "SentEval result"
-CLASSIFIERS = ("torch", "sklearn")
-_EVERY = (*TASKS, *EXTRA)
 _ADVICE = "give another file, or overwrite it (--overwrite)"
-
-
-@dataclass(frozen=True)
-class SentEvalSettings:
-    """How the tasks are run."""
-
-    tasks: tuple[str, ...] | None = None  # some of TASKS and EXTRA; None for all of TASKS
-    seed: int = 1111  # of folds, shuffles and initial weights
-    kfold: int = 10  # folds of the cross-validated tasks, outer and inner
-    hidden: int = 0  # units of a sigmoid layer before the softmax; 0 for logistic regression
-    classifier: str = "torch"  # torch (softmax layer, Adam, early stop) or sklearn (logistic regression)
-    device: str | None = None  # where classifiers are trained: cpu, cuda or mps; None picks the fastest there is
-    batch_size: int | None = None  # texts the encoder is given at a time; None for all new texts of a task
-
-    def __post_init__(self) -> None:
-        if self.tasks is not None:
-            unknown = [name for name in self.tasks if name not in _EVERY]
-            if unknown or isinstance(self.tasks, str) or not self.tasks:
-                raise InputError(f"no SentEval task '{', '.join(unknown)}'; choose from {', '.join(_EVERY)}")
-        if self.classifier not in CLASSIFIERS:
-            raise InputError(f"no classifier '{self.classifier}'; choose {' or '.join(CLASSIFIERS)}")
-        if self.hidden < 0 or (self.hidden and self.classifier == "sklearn"):
-            raise InputError(f"hidden {self.hidden} with classifier {self.classifier}; give 0, or units for torch")
-        if self.kfold < 2:
-            raise InputError(f"kfold {self.kfold}: expected 2 or more")
-
-    @property
-    def names(self) -> list[str]:
-        """The tasks to run, in the order of the published tables."""
-        return list(TASKS) if self.tasks is None else [name for name in _EVERY if name in self.tasks]
-
-    def describe(self, encoder: str) -> dict[str, int | str]:
-        """What scores depend on besides the data; ``encoder`` is an identity."""
-        names = ("seed", "kfold", "hidden", "classifier")
-        return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
 
 
 DEFAULTS = SentEvalSettings()
@@ -230,7 +195,7 @@ def senteval(
     missing: dict[str, str] = {}
 
     def result() -> SentEvalResult:
-        return SentEvalResult({task: done[task] for task in _EVERY if task in done}, missing, description, name)
+        return SentEvalResult({task: done[task] for task in EVERY if task in done}, missing, description, name)
 
     for task in (task for task in settings.names if task not in done):
         outcome = _run_task(task, data, store, settings, report)

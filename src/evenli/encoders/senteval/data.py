@@ -22,11 +22,8 @@ from numpy.typing import NDArray
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import hash_text, read_text, split_lines
 from evenli.core.parse import csv_reader
-
-TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
-"""The tasks of the published tables, in their order; the mean is over these."""
-EXTRA = ("STS12", "STS13", "STS15", "STS16")
-"""Further tasks that are run when they are named."""
+from evenli.encoders.settings import EXTRA as EXTRA
+from evenli.encoders.settings import TASKS as TASKS
 
 Rows = NDArray[np.int64]
 Row = tuple[str, str, str, tuple[str, ...]]  # split, where it stands, value, sentence or sentences

@@ -7,17 +7,17 @@ those. ``meta_evaluation`` does all three.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.training.meta.design import Design as Design
-from evenli.training.meta.design import DesignOptions as DesignOptions
-from evenli.training.meta.design import SweepSettings as SweepSettings
 from evenli.training.meta.folder import MetaFolder as MetaFolder
+from evenli.training.settings import Design as Design
+from evenli.training.settings import SweepSettings as SweepSettings
+from evenli.training.settings import complete_design
 
 if TYPE_CHECKING:
     from evenli.training.meta.controlled import prepare as prepare
@@ -46,7 +46,7 @@ def meta_evaluation(
     folder: MetaFolder | str | Path,
     base: str | None = None,
     *,
-    design: Design | DesignOptions | None = None,
+    design: Design | Mapping[str, Any] | None = None,
     settings: SweepSettings | None = None,
     measures: Sequence[Own] = (),
     stage: str = "score",
@@ -60,8 +60,8 @@ def meta_evaluation(
     Args:
         folder: Directory of the sweep.
         base: NLI classifier to start from; None scores the models that are there.
-        design: Data of a new sweep; None for a directory that is prepared. ``DesignOptions`` leave out what is as in
-            an earlier sweep of the directory, or the default.
+        design: Data of a new sweep; None for a directory that is prepared. Some fields by name where the others are
+            as in an earlier sweep of the directory, or the default; with ``quick`` as true for a first look.
         settings: Seeds, recipe and device.
         measures: Own measures beside the registered ones.
         stage: Last stage to run: ``prepare``, ``train`` or ``score``.
@@ -76,8 +76,10 @@ def meta_evaluation(
         check_extra("report", "the charts of a meta-evaluation")
     if stage != "prepare" and base is not None:
         check_extra("hf", "training")
-    if isinstance(design, DesignOptions):
-        design = design.complete(None if folder.read_header() is None else folder.design)
+    if isinstance(design, Mapping):
+        given = {name: value for name, value in design.items() if name != "quick"}
+        earlier = None if folder.read_header() is None else folder.design
+        design = complete_design(given, earlier, quick=bool(design.get("quick")))
     if folder.read_header() is not None or design is None:
         # The machine that trains has no polars, so a prepared directory is checked without the first stage.
         folder.check_design(design or folder.design)

@@ -28,11 +28,11 @@ from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Record
 from evenli.core.store import RunDir, replacing
-from evenli.training.meta.design import ControlledWords as ControlledWords
-from evenli.training.meta.design import Design
-from evenli.training.meta.design import controlled_words as controlled_words
 from evenli.training.meta.folder import MetaFolder, level_name
 from evenli.training.meta.mixture import Levels, class_sizes, mixtures, word_patterns
+from evenli.training.meta.words import ControlledWords as ControlledWords
+from evenli.training.meta.words import controlled_words as controlled_words
+from evenli.training.settings import Design
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 

@@ -21,8 +21,8 @@ from evenli.core.io import hash_text, iter_lines, read_json, read_rows, read_tex
 from evenli.core.parse import escape_cell, parse_json_object
 from evenli.core.record import Record, RecordError
 from evenli.core.store import RunDir
-from evenli.training.meta.design import Design
 from evenli.training.meta.mixture import Levels
+from evenli.training.settings import Design
 
 if TYPE_CHECKING:
     from evenli.training.meta.sweep import SweepResult

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.training.settings import CAUSES as CAUSES
 
-CAUSES = ("stereotype", "default", "undirected")
-"""The three axes of a mixture."""
 Levels = tuple[float, ...]
 Labels = NDArray[np.int64]
 _E, _N, _C = (LABELS.index(label) for label in (ENTAILMENT, NEUTRAL, CONTRADICTION))

@@ -14,11 +14,11 @@ from evenli.core.format import percent
 from evenli.training.base import load_base
 from evenli.training.data import Examples, FlatTokens, tokenise
 from evenli.training.loop import Trainer
-from evenli.training.meta.design import SweepSettings
 from evenli.training.meta.folder import SPLITS, Cell, MetaFolder
 from evenli.training.meta.mixture import Levels, learnt
 from evenli.training.progress import Progress, accuracy, clock
 from evenli.training.recipe import make_recipe
+from evenli.training.settings import SweepSettings
 
 _UNSET = ("name", "seed", "dtype")
 """Fields of a stored recipe that every call decides anew; the base check compares the arithmetic."""

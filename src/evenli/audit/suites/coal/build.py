@@ -16,28 +16,15 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import AS, NS, PS, PUBLISHED, SLOT, Request, filled_row
+from evenli.audit.settings import PUBLISHED, CoalSettings
+from evenli.audit.suites.base import AS, NS, PS, SLOT, Request, filled_row
 from evenli.audit.suites.checks import Finding, looks_like, validate
 from evenli.audit.suites.files import write_pairs
-from evenli.core.callable import settings_of
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import iter_rows
+from evenli.core.settings import settings_of
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
-
-
-@dataclass(frozen=True)
-class CoalSettings:
-    """How an NLI-CoAL set is built."""
-
-    axis: Axis | str = "gender"  # axis or its name
-    # published, another list of the axis, a .csv or .tsv file, a list, or typed occupations, which are put in blocks.
-    occupations: OccupationList | Sequence[Occupation] | str | Path | None = None
-    # Sentence templates with at least one [Sub], or a file of them; len(occupations) + width - 1 are used.
-    templates: Sequence[str] | str | Path | None = None
-    width: int = 10  # templates per occupation
-    seed: int | None = None  # shuffle occupations inside their blocks, and templates; None keeps the order
-    neutral_group_order: Sequence[str] | None = None  # of the group blocks of NS; default the axis order
 
 
 def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> PairSet:
@@ -55,7 +42,7 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
         settings: Axis, occupations, templates, width and seed.
         options: Fields of ``CoalSettings``, in place of ``settings``.
     """
-    settings = settings or settings_of(CoalSettings, options, "build_coal")
+    settings = settings_of(CoalSettings, settings, options, "build_coal")
     axis, width, seed = load_axis(settings.axis), settings.width, settings.seed
     words = _listed(settings.occupations, lang, axis)
     # The published list keeps its blocks, so that a release is built again byte for byte.
@@ -107,7 +94,7 @@ def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None 
 
     ``options`` are fields of ``CoalSettings``, in place of ``settings``.
     """
-    path, settings = Path(out), settings or settings_of(CoalSettings, options, "write_coal")
+    path, settings = Path(out), settings_of(CoalSettings, settings, options, "write_coal")
     pairs = replace(build_coal(lang, settings), name=path.name)  # so that a run tells which file it asked
     write_pairs(pairs, path)
     return CoalFile(path, pairs, tuple(validate(pairs, axis=settings.axis)))
@@ -116,8 +103,8 @@ def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None 
 def _listed(given: Any, lang: str, axis: Axis) -> OccupationList:
     if isinstance(given, OccupationList):
         return given
-    if given is None or isinstance(given, str | Path):
-        return load_occupations(given or PUBLISHED, lang, axis)
+    if isinstance(given, str | Path):
+        return load_occupations(given, lang, axis)
     return OccupationList(PUBLISHED, tuple(given), {})
 
 
@@ -163,8 +150,8 @@ def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: i
                 f"occupation '{occupation.word}' is typed '{occupation.stereotype}'; "
                 f"axis '{axis.id}' knows {', '.join(sorted(known))}; a word of several groups is for suite groups"
             )
-    if width < 1 or not occupations:
-        raise InputError("the builder needs at least one occupation and a width of at least 1")
+    if not occupations:
+        raise InputError("the builder needs at least one occupation")
     needed = len(occupations) + width - 1
     if len(templates) < needed:
         raise InputError(

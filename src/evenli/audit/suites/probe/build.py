@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from evenli.audit.pairs import PairSet
+from evenli.audit.settings import ProbeSettings
 from evenli.audit.suites.files import read_pairs
 from evenli.audit.suites.probe import words
 from evenli.core.errors import InputError, PairError
@@ -26,54 +27,8 @@ from evenli.core.io import file_kind, iter_rows, read_text
 from evenli.core.labels import NEUTRAL
 from evenli.core.parse import csv_reader, unescape_cell
 from evenli.core.record import Record
+from evenli.core.settings import settings_of
 from evenli.words import load_axis, read_lines, read_table
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How a probe set is built."""
-
-    # NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a sentence on each
-    # line, packed or not; None for our own sentences.
-    corpus: str | Path | None = None
-    per_occupation: int = 100  # premises per occupation
-    max_words: int = 10  # most words in a premise, separated by spaces
-    family: str = "text"  # hypothesis family: text, premise or occupation
-    seed: int = 0  # decides sentences, placeholders and hypothesis templates
-    # "lists" (capital letters and word lists, no model), spacy, nltk, or a function: does a sentence name a person?
-    name_filter: str | words.NameFilter = "lists"
-    repair_articles: bool = True  # choose a or an after a replacement; False leaves "a accountant" as released
-    # Occupation to dominating gender; default the paper's 38.
-    occupations: Mapping[str, str] = field(default_factory=words.probe_occupations)
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
-        if self.per_occupation < 1 or self.max_words < words.FEWEST_WORDS:
-            raise InputError(
-                f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
-                f"at least 1 and {words.FEWEST_WORDS} are expected"
-            )
-        if isinstance(self.name_filter, str) and self.name_filter not in words.NAME_FILTERS:
-            raise InputError(f"no name filter '{self.name_filter}'; choose {', '.join(words.NAME_FILTERS)}")
-        groups = load_axis().group_names
-        for name, gender in self.occupations.items():
-            if not name.strip() or gender not in groups:
-                raise InputError(f"occupation '{name}' is tagged '{gender}', not one of {', '.join(groups)}")
-        if len({name.lower() for name in self.occupations}) < len(self.occupations):
-            raise InputError("an occupation is listed twice; case makes no difference")
-        words.check_balance(self.occupations.values(), "the list of occupations")
-
-    def card(self) -> dict[str, Any]:
-        """The settings as they stand in the report."""
-        card = {name: value for name, value in vars(self).items() if name != "occupations"}
-        card["corpus"] = None if self.corpus is None else Path(self.corpus).name
-        if not isinstance(self.name_filter, str):
-            card["name_filter"] = getattr(self.name_filter, "__name__", "custom")
-        return card
-
-    def fill(self, template: str, occupation: str) -> str:
-        """A template with the occupation in its slots."""
-        return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
 
 
 class ProbeReport(Record, frozen=True, kw_only=True):
@@ -141,16 +96,17 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
 
     ``options`` are fields of ``ProbeSettings``, in place of ``settings``.
     """
-    settings = settings or ProbeSettings(**options)
+    settings = settings_of(ProbeSettings, settings, options, "build_probe")
+    genders = _dominating(settings.occupations)
     hypotheses = words.probe_hypotheses(settings.family)
     generator = np.random.default_rng(settings.seed)
-    premises, report = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, generator)
+    premises, report = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, genders, generator)
     listed = [(name, *premise) for name in premises for premise in premises[name]]
     picks = generator.integers(len(hypotheses), size=len(listed)).tolist()
     rows: list[dict[str, str]] = []
     for number, ((name, premise, template), pick) in enumerate(zip(listed, picks, strict=True)):
         texts = words.fill_hypotheses(hypotheses[pick], premise, name)
-        rows += words.probe_rows(number, premise, texts, name, settings.occupations[name], template)
+        rows += words.probe_rows(number, premise, texts, name, genders[name], template)
     pairs = PairSet.from_rows(
         rows,
         name=f"probe from {report.corpus}" if report.corpus else "built-in probe",
@@ -160,12 +116,43 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
         f"{settings.per_occupation} premises each, hypotheses '{settings.family}', seed {settings.seed}",
         notes=tuple(report.notes),
     )
-    return ProbeBuild(pairs, report)
+    return ProbeBuild(pairs if settings.dominance is None else label_by_labour(pairs, settings.dominance), report)
 
 
-def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, ProbeReport]:
+def _dominating(occupations: str | Path | Mapping[str, str] | None) -> Mapping[str, str]:
+    """Occupations with the gender that dominates them; default the paper's 38."""
+    if occupations is None:
+        return words.probe_occupations()
+    given = read_occupations(occupations) if isinstance(occupations, str | Path) else occupations
+    groups = load_axis().group_names
+    for name, gender in given.items():
+        if not name.strip() or gender not in groups:
+            raise InputError(f"occupation '{name}' is tagged '{gender}', not one of {', '.join(groups)}")
+    if len({name.lower() for name in given}) < len(given):
+        raise InputError("an occupation is listed twice; case makes no difference")
+    words.check_balance(given.values(), "the list of occupations")
+    return given
+
+
+def _card(settings: ProbeSettings) -> dict[str, Any]:
+    """The settings as they stand in the report."""
+    card = {name: value for name, value in vars(settings).items() if name not in {"occupations", "dominance"}}
+    card["corpus"] = None if settings.corpus is None else Path(settings.corpus).name
+    if not isinstance(settings.name_filter, str):
+        card["name_filter"] = getattr(settings.name_filter, "__name__", "custom")
+    return card
+
+
+def _fill(settings: ProbeSettings, template: str, occupation: str) -> str:
+    """A template with the occupation in its slots."""
+    return words.fill_slots(template, occupation, repair_articles=settings.repair_articles)
+
+
+def _from_own_sentences(
+    settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
+) -> tuple[_Premises, ProbeReport]:
     """The same seeded sample of our templates for every occupation, and the report."""
-    occupations, per_occupation, max_words = settings.occupations, settings.per_occupation, settings.max_words
+    per_occupation, max_words = settings.per_occupation, settings.max_words
     # A template that names an occupation itself would be about two.
     finder = words.find_forms(form for name in occupations for form in words.forms(name))
     longest = max(len(name.split()) for name in occupations) - 1
@@ -174,16 +161,18 @@ def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator)
     if len(templates) < per_occupation:
         raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
-    premises = {name: [(settings.fill(one, name), words.cluster_key(one)) for one in sample] for name in occupations}
+    premises = {name: [(_fill(settings, one, name), words.cluster_key(one)) for one in sample] for name in occupations}
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
-    return premises, ProbeReport(**settings.card(), occupations=counts)
+    return premises, ProbeReport(**_card(settings), occupations=counts)
 
 
-def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, ProbeReport]:
+def _from_corpus(
+    settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
+) -> tuple[_Premises, ProbeReport]:
     """Premises from a corpus, and the report."""
     corpus = Path(str(settings.corpus))
-    pool = words.collect(corpus, settings.occupations, settings.max_words, settings.name_filter)
-    premises, counts = _equalise(pool.kept, settings, generator)
+    pool = words.collect(corpus, occupations, settings.max_words, settings.name_filter)
+    premises, counts = _equalise(pool.kept, settings, occupations, generator)
     empty = [name for name, texts in premises.items() if not texts]
     if empty:
         raise InputError(
@@ -199,7 +188,7 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
     if settings.name_filter == "lists" and not pool.has_capitals:
         notes.append("the corpus has no capital letters, so only listed first names are seen; spacy or nltk see more")
     return premises, ProbeReport(
-        **settings.card(),
+        **_card(settings),
         sentences=pool.sentences,
         matched=pool.matched,
         dropped=dict(pool.dropped),
@@ -213,13 +202,16 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
 
 
 def _equalise(
-    kept: Sequence[words.Sentence], settings: ProbeSettings, generator: np.random.Generator
+    kept: Sequence[words.Sentence],
+    settings: ProbeSettings,
+    occupations: Mapping[str, str],
+    generator: np.random.Generator,
 ) -> tuple[_Premises, dict[str, dict[str, int]]]:
     """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
     placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
     premises: _Premises = {}
     counts: dict[str, dict[str, int]] = {}
-    for name in settings.occupations:
+    for name in occupations:
         own = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
         drawn = [(sentence.text, words.cluster_key(sentence.template)) for sentence in chosen]
@@ -228,7 +220,7 @@ def _equalise(
         for i in generator.permutation(len(placeholders)):
             if len(drawn) == settings.per_occupation:
                 break
-            text = settings.fill(placeholders[i], name)
+            text = _fill(settings, placeholders[i], name)
             if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
                 used.add(words.same_words(text))
                 drawn.append((text, words.cluster_key(placeholders[i])))
@@ -247,8 +239,6 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
     The published labels come from other sources; two of 38 contradict the labour statistics (attendant, baker).
     Occupations between the limits, and those without a percentage, are left out.
     """
-    if not 50 < dominance <= 100:
-        raise InputError(f"dominance {dominance:g} is not above 50 and at most 100 percent")
     women = words.women_percent()
     sides = {
         name: "female" if share > 50 else "male" for name, share in women.items() if abs(share - 50) >= dominance - 50

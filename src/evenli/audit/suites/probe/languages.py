@@ -6,18 +6,21 @@ by occupation ship for Japan and China, so the labels are the published stereoty
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from evenli.audit.pairs import PairSet
+from evenli.audit.settings import ProbeSettings
 from evenli.audit.suites.base import fill
 from evenli.audit.suites.files import write_pairs
 from evenli.audit.suites.probe import words
-from evenli.audit.suites.probe.build import ProbeReport, ProbeSettings, build_probe, label_by_labour, read_occupations
+from evenli.audit.suites.probe.build import ProbeReport, build_probe
 from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
+from evenli.core.settings import settings_of
 from evenli.words import load_axis
 
 LANGUAGES = ("ja", "zh")
@@ -71,36 +74,25 @@ class ProbeFile:
     report: ProbeReport | None
 
 
-def write_probe(
-    out: str | Path,
-    lang: str = "en",
-    settings: ProbeSettings | None = None,
-    *,
-    occupations: str | Path | None = None,
-    dominance: float | None = None,
-) -> ProbeFile:
+def write_probe(out: str | Path, lang: str = "en", settings: ProbeSettings | None = None, **options: Any) -> ProbeFile:
     """Build a probe set and write it as .jsonl, .csv or .parquet; ``evenli build probe``.
 
     Args:
         out: File to write.
         lang: Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.
-        settings: Corpus, sizes and hypotheses; of other languages than English premises, hypotheses and seed count.
-        occupations: Table of the user's own occupations, in place of those of the settings; English only.
-        dominance: Label by US labour share of at least this percentage; English only.
+        settings: How it is built; of other languages than English premises, hypotheses and seed count.
+        options: Fields of ``ProbeSettings``.
     """
-    settings, report = settings or ProbeSettings(), None
+    settings, report = settings_of(ProbeSettings, settings, options, "write_probe"), None
     if lang != "en":
         # The sentences are ours there: what chooses them from a corpus would have no effect.
-        given = {"--corpus": settings.corpus, "--occupations": occupations, "--dominance": dominance}
-        if english := [name for name, value in given.items() if value is not None]:
-            raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
+        if english := list(settings.changed("corpus", "occupations", "dominance")):
+            given = ", ".join(f"--{name}" for name in english)
+            raise InputError(f"{given}: for English only, the language is '{lang}'; leave it out")
         per_occupation, family = settings.per_occupation, settings.family
         pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=settings.seed)
     else:
-        if occupations is not None:
-            settings = replace(settings, occupations=read_occupations(occupations))
         built = build_probe(settings)
-        pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
-        report = built.report
+        pairs, report = built.pairs, built.report
     write_pairs(pairs, out)
     return ProbeFile(Path(out), pairs, report)

@@ -21,7 +21,6 @@ from evenli.words.lists import given_names, name_kinds
 NameFilter = Callable[[str], bool]
 """Says whether a sentence names a person."""
 _TAGGER_MODELS = {"spacy": "spacy download en_core_web_sm", "nltk": "nltk.downloader popular"}
-NAME_FILTERS = ("lists", *_TAGGER_MODELS)
 FEWEST_WORDS = 2
 
 _SLOTS = "[Subs]"
