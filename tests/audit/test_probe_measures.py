@@ -17,7 +17,7 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import audit
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, statement
+from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, shown, statement
 from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
