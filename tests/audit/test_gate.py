@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -313,11 +312,11 @@ def test_clauses_of_a_policy_are_failed_passed_skipped_or_undecided(runs: Path) 
     result = load_run(runs / "old").result
     held, broken = Clause("held", "coal > 0.9", "why not"), Clause("broken", "coal > 0.1", "why not")
     undefined = Clause("undefined", "coal_non.female > 0", "?")
-    found = check_policy(result, policy_of(held, broken, undefined, dataclasses.replace(undefined, optional=True)))
+    found = check_policy(result, policy_of(held, broken, undefined, structs.replace(undefined, optional=True)))
     assert [check.status for check in found] == ["passed", "failed", "undecided", "skipped"]
     assert [check.detail.startswith("why not") for check in found[:2]] == [False, True]
     # A clause about a suite that the run has not is left out; a suite without a clause is named.
-    of_coal, of_probe = (dataclasses.replace(broken, suite=name) for name in ("coal", "probe"))
+    of_coal, of_probe = (structs.replace(broken, suite=name) for name in ("coal", "probe"))
     assert [check.status for check in check_policy(result, policy_of(of_coal, of_probe))] == ["failed"]
     with pytest.raises(InputError, match="probe"):
         check_policy(result, policy_of(of_probe))

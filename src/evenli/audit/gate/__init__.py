@@ -136,7 +136,7 @@ def gate(
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
         old = baseline if isinstance(baseline, Audit) else load_run(baseline)
-        allowed = next((one for one in (max_worse, rules.baseline.max_worse) if one is not None), MAX_WORSE)
+        allowed = next((one for one in (max_worse, rules.max_worse) if one is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
     result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
     if junit is not None:
@@ -163,7 +163,7 @@ def check_competence(result: AuditResult) -> Check:
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
-    every = tuple(policy.clause)
+    every = tuple(policy.clauses)
     # A shipped policy knows no suite of a plug-in, but the suite may bring bounds of its own.
     is_shipped = policy.name in shipped_policies()
     suites = [get_suite(name) for name in result.suites]

@@ -36,20 +36,25 @@ class _Baseline(Struct, frozen=True, forbid_unknown_fields=True):
     max_worse: Annotated[float, Meta(ge=0, le=1e9)] | None = None
 
 
-class Policy(Struct, frozen=True, forbid_unknown_fields=True):
+class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses": "clause"}):
     """Under which conditions a model is not shipped, and why.
 
     Attributes:
         name: What it is called.
-        clause: Its conditions.
+        clauses: Its conditions.
         description: What it asks for.
-        baseline: Rise over a baseline that is allowed; None leaves it to the gate.
+        baseline: What is allowed where a baseline is given.
     """
 
     name: Annotated[str, Meta(pattern=r"\S")]
-    clause: Sequence[Clause] = ()
+    clauses: Sequence[Clause] = ()
     description: str = ""
     baseline: _Baseline = _Baseline()
+
+    @property
+    def max_worse(self) -> float | None:
+        """Rise over a baseline that is allowed; None leaves it to the gate."""
+        return self.baseline.max_worse
 
 
 def shipped_policies() -> list[str]:
@@ -70,12 +75,12 @@ def load_policy(given: Policy | str | Path) -> Policy:
         policy = msgspec.convert(read_toml(file), Policy)
     except msgspec.ValidationError as error:
         raise InputError(f"{given}: {error}") from error
-    keys = [(one.name, one.suite) for one in policy.clause]
+    keys = [(one.name, one.suite) for one in policy.clauses]
     if not keys:
         raise InputError(f"{given}: a policy needs at least one [[clause]]")
     if twice := next((name for name, suite in keys if keys.count((name, suite)) > 1), None):
         raise InputError(f"{given}: two clauses are called '{twice}'")
-    return structs.replace(policy, name=_line(policy.name), clause=[_lines(one) for one in policy.clause])
+    return structs.replace(policy, name=_line(policy.name), clauses=[_lines(one) for one in policy.clauses])
 
 
 def _lines(clause: Clause) -> Clause:
