@@ -51,7 +51,7 @@ AREAS: list[tuple[str, str]] = [
     ("encoders/leakage.py", "erasers"),
     ("audit/prompting.py", "chat"),
     ("stats/*.py", "measures probe_measures groups compare intervals"),
-    ("audit/suites/coal/measures.py audit/suites/coal/causes.py audit/suites/dev2020.py", "measures causes suites"),
+    ("audit/suites/coal/measures.py audit/suites/dev2020.py", "measures causes suites"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
     ("audit/suites/groups/measures.py audit/suites/groups/interactions.py", "groups axes"),

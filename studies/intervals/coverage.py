@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 from scipy.special import ndtr
 
-from evenli.audit.suites.coal.breakdown import by_occupation
+from evenli.audit.suites.coal.results import by_occupation
 from evenli.stats.intervals import estimate_difference, estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample

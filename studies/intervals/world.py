@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
-from evenli.audit.suites.coal.causes import Items, items
+from evenli.audit.suites.coal.measures import Items, items
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
 from studies.intervals.scenarios import SPREADS, Scenario

@@ -12,7 +12,8 @@ import pytest
 import evenli
 from evenli.audit.models.fakes import FakeModel
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.coal.causes import DEFINING, OUTCOMES, cause_among, items, lean, share, without_direction
+from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, without_direction
+from evenli.audit.suites.coal.results import left_out
 from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
 from evenli.stats.intervals import estimate_measures
@@ -147,9 +148,9 @@ def test_items_that_lack_a_group_are_left_out_and_counted() -> None:
     table = rows_of({"female": [(E, C)] * 4, "male": [(N, N)] * 4, "neutral": [(N, N)] * 4})
     broken = Sample(Predictions(table.frame[1:]))  # the first item has lost its answer to woman
     assert items(broken).unmatched == 1
-    assert any("1 pairs have no partner" in note for note in items(broken).notes)
+    assert any("1 pairs have no partner" in note for note in left_out(items(broken)))
     assert float(share(broken, "female", "first")) == pytest.approx(1)
-    assert items(Sample(table)).notes == []
+    assert left_out(items(Sample(table))) == []
 
 
 def test_without_a_class_a_cause_is_undefined() -> None:
@@ -159,7 +160,7 @@ def test_without_a_class_a_cause_is_undefined() -> None:
     assert np.isnan(value(sample, "undirected"))
     one = Sample(Predictions(sample.frame.filter(pl.col("group") == "male")))
     assert np.isnan(value(one, "default_gender"))
-    assert any("two groups" in note for note in items(one).notes)
+    assert any("two groups" in note for note in left_out(items(one)))
 
 
 def test_the_regression_finds_a_line() -> None:
@@ -254,7 +255,7 @@ def test_notes_name_three_words_at_most() -> None:
 
     def notes(*words: str) -> str:
         renamed = base.with_columns(pl.col("occupation").replace({f"clerk {at}": w for at, w in enumerate(words)}))
-        return " ".join(items(Sample(Predictions(renamed))).notes)
+        return " ".join(left_out(items(Sample(Predictions(renamed)))))
 
     assert "businessman" in notes("businessman") and "…" not in notes("businessman", "salesman", "ballerina")
     four = notes("businessman", "salesman", "ballerina", "policeman")

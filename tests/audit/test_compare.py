@@ -127,7 +127,7 @@ def test_occupations_by_hand() -> None:
 
 
 def test_occupation_scores_are_those_of_the_audit() -> None:
-    from evenli.audit.suites.coal.breakdown import by_occupation
+    from evenli.audit.suites.coal.results import by_occupation
 
     sample = Sample(random_table(3))
     scores = dict(by_occupation(sample).select("occupation", "score").iter_rows())

@@ -218,7 +218,7 @@ def test_a_default_group_is_named_and_no_stereotype() -> None:
     stereotypes = {f"{group}{number}": {group} for group in "abc" for number in range(20)}
     stereotypes |= {f"plain{number}": set() for number in range(20)}
     of = sample({(word, "b"): ENTAILMENT for word in stereotypes}, stereotypes)
-    result = summarise(of, {"coal_n": get_estimate(of, "coal_n")}, Scoring(), None)
+    result = summarise(of, {"coal_n": get_estimate(of, "coal_n")})
     rows = {row.group: row for row in result.groups}
     assert rows["b"].default.value == pytest.approx(1) and rows["a"].default.value == pytest.approx(-0.5)
     assert value("stereotype_n", of) == pytest.approx(0, abs=1e-6)

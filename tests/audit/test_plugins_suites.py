@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 import evenli
+from conftest import ROOT
 from evenli.audit.audit import load_run, measure_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.models.fakes import FakeModel
@@ -24,21 +25,15 @@ from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
 
 FAST = Scoring()
-SUITE = '''
-"""Does a model think that doctors are tired? A suite of two occupations and three sentences, and one without hooks."""
+PAGE = (ROOT / "docs/howto/own-suite.md").read_text(encoding="utf-8")
+SUITE = PAGE.partition('title="doctor_suite.py"\n')[2].partition("```")[0]
+"""The suite of the how-to."""
+SLEEPERS = '''
+"""A suite that leaves everything to the defaults."""
 from dataclasses import replace
-from evenli.audit.pairs import PairSet
+from doctor_suite import Doctors
+from evenli.audit.suites.base import Suite
 from evenli.stats.measure import measure
-from evenli.audit.suites.base import Items, Section, Suite, refuse
-from evenli.core.drawing import Figure, chart_point, dots_with_intervals
-from evenli.audit.suites.texts import CardText, Clause, Method, Ranking
-from evenli.audit.results import Cause, Verdict
-
-@measure(title="not neutral about doctors", formula="1 - n", ideal=0, direction="higher = worse",
-         reference="nobody", suites=("doctors",))
-def doctors(sample, stereotype=None):
-    """Share of answers that are not neutral."""
-    return 1 - sample.rate("neutral", stereotype=stereotype)
 
 @measure(title="not neutral about sleepers", formula="1 - n", ideal=0, direction="higher = worse",
          reference="somebody", suites=("sleepers",))
@@ -46,50 +41,13 @@ def sleepers(sample, stereotype=None):
     """Share of answers that are not neutral."""
     return 1 - sample.rate("neutral", stereotype=stereotype)
 
-def load_sleepers(request):
-    return replace(load(request), name="sleepers", suite="sleepers")
+class Sleepers(Suite):
+    name, title, reference, headline = "sleepers", "the sleepers", "somebody", "sleepers"
 
-def load(request):
-    rows = [
-        {"id": f"{o}-{n}-{g}", "subset": "D", "premise": f"The {o} {s}.", "hypothesis": f"The {g} {s}.",
-         "gold": "neutral", "occupation": o, "stereotype": "male", "template": s, "group": g}
-        for o in ("doctor", "surgeon") for n, s in enumerate(("sleeps", "eats", "runs")) for g in ("woman", "man")
-    ]
-    return PairSet.from_rows(rows, name="doctors", suite="doctors", lang=request.lang, source="test")
+    def pairs(self, request):
+        return replace(Doctors().pairs(request), name="sleepers", suite="sleepers")
 
-def judge(result, competence):
-    if (refused := refuse(competence)) is not None:
-        return refused
-    if result.main.low <= 0:
-        return Verdict("even", "Doctors sleep like anybody.")
-    cause = Cause("tired", "tired", "strong", "thinks that doctors are tired", result.main.estimate)
-    return Verdict("bias", "It thinks that doctors are tired.", [cause])
-
-def card(result, data, about):
-    return CardText("Doctors", "lets doctors sleep:", "and doctors.", "Nobody (2026)", counts={"doctors": 2})
-
-def figures(audit):
-    value = audit.result.suites["doctors"].value
-    chart = dots_with_intervals([chart_point("doctors", value=value)], "share of answers")
-    rows = (("all", value),)
-    return [Figure("doctors", "How tired doctors are", f"One dot at {value}.", ("who", "value"), rows, chart)]
-
-def write(audit, folder):
-    (folder / "doctors.txt").write_text(f"{audit.doctors.value}")
-    return [folder / "doctors.txt"]
-
-SUITE = Suite(
-    name="doctors", title="the doctors", reference="nobody", headline="doctors", load=load,
-    sections=lambda result, card: [Section("Doctors, of all people", lines=["Two of them were asked."])],
-    fields=lambda result: {"doctors_asked": 2},
-    items=Items("sentences", "Not neutral", lambda sample: (~sample.is_neutral, sample.frame), ("doctors",)),
-    report="doctor_suite:write", judge=judge, causes=("tired",), card=card,
-    figures="doctor_suite:figures",
-    method=lambda about: Method("Doctors are asked twice.", ("Nobody (2026), A Study.",)),
-    ranking=Ranking({"doctors": "Thinks of tired doctors"}, {}, {"doctors": "in how tired doctors are"}),
-    bounds=(Clause("doctors may sleep", "verdict.tired == true and doctors.doctors > 0.5", "they are tired", True),),
-)
-PLAIN = Suite(name="sleepers", title="the sleepers", reference="somebody", headline="sleepers", load=load_sleepers)
+SUITE = Sleepers()
 '''
 MEASURE = '''
 """A number that knows nothing of weights."""
@@ -101,8 +59,9 @@ def surprise(sample):
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Iterator[Path]:
-    points = {"evenli.suites": {"doctors": "doctor_suite:SUITE", "sleepers": "doctor_suite:PLAIN"}}
-    folder = write_plugin(tmp_path / "site", "doctor-suite", {"doctor_suite": SUITE}, points)
+    points = {"evenli.suites": {"doctors": "doctor_suite:SUITE", "sleepers": "sleepers_suite:SUITE"}}
+    modules = {"doctor_suite": SUITE, "sleepers_suite": SLEEPERS}
+    folder = write_plugin(tmp_path / "site", "doctor-suite", modules, points)
     with installed(folder, registry.SUITES):
         yield folder
 
@@ -119,6 +78,10 @@ def never_neutral(premises: list[str], hypotheses: list[str]) -> list[dict[str, 
     return [{"entailment": 0.9, "neutral": 0.05, "contradiction": 0.05} for _ in premises]
 
 
+def test_the_suite_of_the_how_to_is_one_short_file() -> None:
+    assert 0 < len(SUITE.splitlines()) <= 120
+
+
 def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
     assert audit.doctors.value == 0 and audit.doctors.doctors.n == 12
@@ -126,9 +89,9 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
     assert [file.name for file in write_reports(evenli.audit("fake:even", suites=("doctors",)), tmp_path)] == [
         "report.html",
-        "doctors.txt",
+        "doctors.svg",
+        "doctors.png",
     ]
-    assert (tmp_path / "doctors.txt").read_text() == "0.0"
     assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12
 
 
@@ -255,7 +218,7 @@ def test_a_suite_has_a_model_card(suite: Path, tired_run: Path, run_cli, tmp_pat
         "value: 1.0",
         "## Doctors",
         "lets doctors sleep: 12 pairs",
-        "2 doctors)",
+        "12 D)",
     ):
         assert part in text
     assert "Measure: Nobody (2026)." in text and "NLI-CoAL" not in text

@@ -17,7 +17,7 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import audit
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, sections, statement
+from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, shown, statement
 from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
@@ -380,7 +380,7 @@ def test_labels_against_the_share_of_women_are_disputed(monkeypatch: pytest.Monk
     assert {name for name, row in by_name.items() if row.disputed} == {"a", "f"}
     assert np.isnan(by_name["g"].women_percent) and by_name["b"].women_percent == 50
     assert result.premises == 7 and result.rows == 14 and result.labour is not None and result.labour.missing == ["g"]
-    text = "\n".join(sections(result, None)[0].lines)
+    text = "\n".join(shown(result).lines)
     # The largest five gaps, and to which side each goes; then the disputed labels.
     assert "a 0.50 (female), b 0.50 (female), c 0.50 (female), d 0.50 (male), e 0.00\n" in text
     assert "a (female, 49 %), f (male, 51 %)" in text

@@ -21,9 +21,18 @@ import evenli
 from conftest import skip_without
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.report import html
-from evenli.audit.report.charts import all_figures, write_charts
-from evenli.audit.report.html import LIMIT, RunView, compared, rankings, render, report, run_names
-from evenli.audit.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
+from evenli.audit.report.html import (
+    LIMIT,
+    RunView,
+    all_figures,
+    compared,
+    rankings,
+    render,
+    report,
+    run_names,
+    write_charts,
+)
+from evenli.audit.suites.coal.page import AGREEING, agreement, by_direction, by_template, judged, worst
 from evenli.core.drawing import inline_svg
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring

@@ -15,8 +15,9 @@ import evenli
 from evenli.audit.assess import assess
 from evenli.audit.audit import Audit
 from evenli.audit.predictions import Predictions
-from evenli.audit.report.summary import _lengths, summarise, to_markdown
-from evenli.audit.report.terminal import show_results
+from evenli.audit.report.card import to_markdown
+from evenli.audit.report.terminal import show_results, summarise
+from evenli.core.console import bar_lengths
 from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
 
@@ -152,8 +153,12 @@ def test_a_run_without_a_verdict_shows_its_measures() -> None:
 
 
 def test_bars_fill_their_width() -> None:
-    assert _lengths([0.36, 0.14, 0.29, 0.21]) == [13, 5, 10, 8]
-    assert sum(_lengths([1 / 3] * 3)) == 36 and _lengths([0.001, 0.999]) == [1, 35] and _lengths([1.0, 0.0]) == [36, 0]
+    assert bar_lengths([0.36, 0.14, 0.29, 0.21]) == [13, 5, 10, 8]
+    assert (
+        sum(bar_lengths([1 / 3] * 3)) == 36
+        and bar_lengths([0.001, 0.999]) == [1, 35]
+        and bar_lengths([1.0, 0.0]) == [36, 0]
+    )
 
 
 def test_the_card_has_the_same_numbers(man: Audit) -> None:

@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 
 from evenli.audit.audit import assess, audit
-from evenli.audit.pairs import PairSet
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.limit import subsample
 from evenli.audit.suites.swap import with_swapped
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL

@@ -33,7 +33,7 @@ from evenli.audit.report.terminal import show_results
 from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
 from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
 from evenli.audit.suites.coal.load import load_coal
-from evenli.audit.suites.coal.page import CoalPage
+from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
 from evenli.core.errors import InputError, LabelOrderError
 from evenli.core.estimate import Estimate, Scoring
@@ -521,7 +521,8 @@ def test_words_that_state_a_gender_are_never_the_worst(english: Audit) -> None:
     occupations = english.coal.occupations
     assert [row.states_group for row in occupations] == [False] * 259 + [True] * 12
     assert [row.stereotype != "neutral" for row in occupations] == [True] * 100 + [False] * 171
-    assert not any(row["occupation"] == "businessman" for row in CoalPage(english).worst)
+    rows = judged(english.sample("coal"), [row.occupation for row in occupations if row.states_group])
+    assert "businessman" not in worst(rows)["occupation"]
     assert {row.stereotype for row in english.coal.readings} == {"female", "male", "neutral", "defining"}
 
 

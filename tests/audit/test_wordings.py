@@ -18,7 +18,8 @@ from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
 from evenli.audit.models.fakes import fake_model
 from evenli.audit.predictions import Predictions
-from evenli.audit.robustness import robustness, wording_line
+from evenli.audit.report.terminal import wording_line
+from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.robust import build, results, stability
@@ -333,7 +334,7 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
     shares = variance_shares(rows)
     assert [math.isnan(one.share) for one in shares] == [True] * 3
     section = results._shares(shares, DIMENSIONS)
-    assert len(section.lines) == 1 and "evenli[wording]" in section.lines[0] and not section.rows
+    assert len(section.notes) == 1 and "evenli[wording]" in section.notes[0] and not section.rows
 
 
 def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
@@ -450,13 +451,14 @@ def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
 def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.audit.suites.robust.chart import figure, write
+    from evenli.audit.report.html import write_charts
+    from evenli.audit.suites.robust.chart import figure
 
     drawn = figure(follower.robust)  # type: ignore[arg-type]
     assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative
     values = [cells[5] for cells in drawn.rows]
     assert values == sorted(values)
-    svg, png = write(follower, tmp_path)
+    svg, png = write_charts(follower, tmp_path)
     assert svg.read_text(encoding="utf-8").count("<path") > 2 * COUNT and png.stat().st_size > 10_000
 
 
@@ -472,8 +474,8 @@ def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
 def test_several_models_say_whether_their_answers_survive(follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
+    from evenli.audit.report.comparison import stability
     from evenli.audit.report.html import render
-    from evenli.audit.robustness import stability
 
     one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
     assert stability([("one", one), ("other", other)]) == [], "nobody was asked in other words"

@@ -17,10 +17,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import evenli
-from evenli.audit.pairs import PairSet
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.files import read_pairs
-from evenli.audit.suites.limit import subsample
 from evenli.cli import app
 from evenli.core import terminal
 from evenli.core.errors import InputError, MissingExtraError

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 import evenli
 from conftest import skip_without
 from evenli.cli import app
+from evenli.core.blocks import Block
 from evenli.core.errors import InputError, RunError
-from evenli.core.page import LIMIT, Block, render
+from evenli.core.page import LIMIT, render
 
 skip_without("altair", "vl_convert")
 FEMALE, MALE = ["she", "woman", "her", "nurse", "girl"], ["he", "man", "his", "engineer", "boy"]

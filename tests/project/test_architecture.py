@@ -22,7 +22,7 @@ PRODUCTS: dict[str, dict[str, str]] = {
     "encoders": {"audit": "checkpoints are loaded as for an audit; sentences are put into its scenes"},
     "corpus": {
         "encoders": "sentences are scored with word vectors and encoders",
-        "audit": "checkpoints are loaded as for an audit; figures are drawn as in its report",
+        "audit": "checkpoints are loaded as for an audit",
     },
     "training": {
         "audit": "trained models are NLI models, and models of known bias are measured by the audit",
@@ -164,11 +164,9 @@ SUITE_NAMES = ("coal", "probe", "dev2020", "robust", "swap", "groups")
 SUITE_MODULE = re.compile(rf"evenli\.audit\.suites\.({'|'.join(SUITE_NAMES)})(?![a-z_])")
 KNOWS_A_SUITE = {
     "audit/commands/about": "evenli data --check reads a release of NLI-CoAL",
-    "audit/commands/audit": "evenli robustness asks suite robust",
     "audit/commands/axis": "evenli axis makes and checks the file of an axis, which suite groups reads",
     "audit/commands/build": "evenli build has a command for each kind of pairs that evenli generates",
     "audit/models/fakes": "fake models read the sentences of our suites, and of no other",
-    "audit/robustness": "evenli robustness sets NLI-CoAL beside its other wordings",
     "audit/room": "where the built-in suites are listed",
     "training/meta/controlled": "models of known bias are trained on the words of NLI-CoAL",
     "training/meta/scoring": "a sweep over such models has fixed measures",

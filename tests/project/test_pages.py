@@ -14,9 +14,10 @@ import pytest
 
 import evenli
 from evenli.audit.audit import Audit
-from evenli.core.dots import Dot, dots
+from evenli.core.blocks import Block, Cell
 from evenli.core.estimate import Estimate, Scoring
-from evenli.core.page import LIMIT, Block, Cell, mark_words, render
+from evenli.core.page import LIMIT, mark_words, render
+from evenli.core.svg import Dot, dots
 from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.plan import CorpusSettings
 from evenli.corpus.pages import corpus_page

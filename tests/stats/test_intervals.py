@@ -20,8 +20,8 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predict import predict
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
-from evenli.audit.suites.coal.breakdown import by_occupation
 from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.results import by_occupation
 from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import ENTAILMENT, LABELS

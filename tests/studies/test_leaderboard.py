@@ -14,10 +14,9 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.audit.pairs import PAIR_COLUMNS
+from evenli.audit.pairs import PAIR_COLUMNS, subsample
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load_coal
-from evenli.audit.suites.limit import subsample
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS

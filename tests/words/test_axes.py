@@ -21,8 +21,7 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import card
 from evenli.audit.report.export import tables, write_table
 from evenli.audit.report.html import render
-from evenli.audit.report.summary import summarise
-from evenli.audit.report.terminal import show_results
+from evenli.audit.report.terminal import show_results, summarise
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.groups.build import build_groups
 from evenli.audit.suites.groups.interactions import crossing, interactions

@@ -15,8 +15,7 @@ from evenli import audit
 from evenli.audit.audit import AuditSettings, default_folder
 from evenli.audit.suites.base import SLOT, Request, load_suite
 from evenli.audit.suites.checks import leaking_words, validate
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.occupations import class_of_share, load_occupations, stored_scores
+from evenli.audit.suites.coal.build import build_coal, class_of_share, load_occupations, stored_scores
 from evenli.core.errors import EvenliError, InputError
 from evenli.words import load_axis, read_table
 

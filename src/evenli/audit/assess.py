@@ -1,11 +1,12 @@
-"""From a prediction table to results: every measure, its interval, competence and the verdict."""
+"""From a prediction table to results: every measure, its interval, competence and the verdict; a finished audit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -38,6 +39,9 @@ from evenli.stats.measure import Measure, as_measure, is_registered
 from evenli.stats.sample import Sample
 from evenli.words.axes import shipped_names
 
+if TYPE_CHECKING:
+    from evenli.audit.compare import RunComparison
+
 OwnMeasure = Measure | Callable[[Sample], Any]
 
 
@@ -57,12 +61,12 @@ def assess(
     results: dict[str, SuiteResult] = {}
     for name in names:
         asked = predictions.suite(name)
-        sample = Sample(_answered(asked, name), published=scoring.published)
-        card = next((one for one in cards if one.suite == name), None)
+        _check_answered(asked, name)
         problem = (gate.problem if gate else "") or _silence(asked)
-        results[name] = assess_suite(get_suite(name), sample, scoring, card, problem)
+        sample = predictions.sample(name, published=scoring.published)
+        results[name] = assess_suite(get_suite(name), sample, scoring, problem)
     verdict = _verdict(predictions, results, gate)
-    results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
+    results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     result = AuditResult(
         model=ModelInfo.from_dict(header.get("model", {})),
         data=cards,
@@ -102,16 +106,14 @@ MOSTLY_SILENT = 0.5
 """A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
 
 
-def _answered(asked: Predictions, name: str) -> Predictions:
-    """The rows with an answer; abstentions are no neutral answers, and are counted apart."""
-    answered = asked.answered()
-    if not answered.frame.height:
+def _check_answered(asked: Predictions, name: str) -> None:
+    """Refuse a suite without an answer; abstentions are no neutral answers, and are counted apart."""
+    if asked.abstained.any() and not asked.answered().frame.height:
         raise RunError(
             f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite {name}, "
             f"and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
             f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
         )
-    return answered
 
 
 def _silence(asked: Predictions) -> str:
@@ -134,7 +136,7 @@ def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
     return msgspec.structs.replace(result, suites=suites)
 
 
-def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
+def _with_own(result: SuiteResult, sample: Sample, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
     if not measures:
         return result
     own = [entry for entry in map(as_measure, measures) if not is_registered(entry.function)]
@@ -142,16 +144,15 @@ def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMea
     if known:
         raise InputError(f"there is a measure '{known[0]}' already; rename your function")
     slices = list(next(iter(result.measures.values())).by_stereotype)
-    added = measure_results(Sample(table), own, slices, scoring)
+    added = measure_results(sample, own, slices, scoring)
     return msgspec.structs.replace(result, measures={**result.measures, **added})
 
 
 def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Competence | None) -> Verdict:
     """That of the first suite that gives one; else what the suites have to say."""
     for name, result in results.items():
-        judge = get_suite(name).judge
-        if judge is not None:
-            verdict, silence = judge(result, gate), _silence(predictions.suite(name))
+        if get_suite(name).judges:
+            verdict, silence = get_suite(name).judge(result, gate), _silence(predictions.suite(name))
             return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"
@@ -233,3 +234,95 @@ def _accuracy(right: pl.Series) -> Estimate:
         return Estimate.undefined("no pairs")
     share = hits / n
     return Estimate(share, *wilson(share, n), float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit gives back: typed results, the table behind them, and the folder both are in.
+
+    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
+
+    Attributes:
+        result: Everything that ``results.json`` holds, as typed values.
+        predictions: Every pair with its three logits: ``predictions.frame`` is a polars table.
+        folder: The run folder, or None if nothing was written.
+    """
+
+    result: AuditResult
+    predictions: Predictions
+    folder: Path | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Code and sentence."""
+        return self.result.verdict
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Contents of run.json: model, data, settings."""
+        return self.predictions.header
+
+    @property
+    def name(self) -> str:
+        """The model's name, with its revision where it has one."""
+        return self.result.model.title
+
+    @property
+    def path(self) -> Path:
+        """The run folder, or where it would be."""
+        return self.folder or Path("-")
+
+    def __getattr__(self, name: str) -> SuiteResult:
+        """A suite of the audit by name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cast(SuiteResult, getattr(self.result, name))
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.result.suites]
+
+    def to_dict(self) -> dict[str, Any]:
+        """results.json as plain values."""
+        return self.result.to_dict()
+
+    def sample(self, suite: str) -> Sample:
+        """The answered rows of a suite, as its measures read them; one for everything that shows them."""
+        return self.predictions.sample(suite, published=self.result.scoring.published)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per suite, measure and stereotype: value, interval, standard error, n."""
+        numbers = ("value", "low", "high", "se", "n", "note")
+        rows = [
+            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
+            | {name: getattr(estimate, name) for name in numbers}
+            for suite, measure, stereotype, estimate in self.result.estimates()
+        ]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
+        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
+
+    def _repr_html_(self) -> str:
+        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
+        from evenli.audit.report.notebook import show
+
+        return show(self)
+
+    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
+        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
+        from evenli.audit.report.html import report
+
+        return report(self, path, charts)
+
+    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
+        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
+        from evenli.audit.compare import compare_runs
+
+        return compare_runs(self, *others, suite=suite)
+
+    def plot(self, name: str | None = None) -> Any:
+        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
+        from evenli.audit.report.notebook import plot
+
+        return plot(self, name)

@@ -9,10 +9,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
+from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
-from evenli.audit.finished import Audit as Audit
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
-from evenli.audit.pairs import PairSet
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import AuditResult
@@ -20,7 +20,6 @@ from evenli.audit.settings import PUBLISHED, AuditSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.limit import subsample
 from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.estimate import Scoring
@@ -75,7 +74,7 @@ def audit(
     sets = pair_sets(suites, lang, data, settings)
     asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
     for pairs in sets:
-        if said := get_suite(pairs.suite).announce(pairs):
+        for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder is not None else nullcontext():
@@ -112,7 +111,7 @@ def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation
     """The words of a list that is not the published one."""
     if settings.occupations == PUBLISHED:
         return None
-    pairs = next(one for one in sets if get_suite(one.suite).has_lists)
+    pairs = next(one for one in sets if "occupations" in get_suite(one.suite).takes)
     typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
     return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
 
@@ -165,18 +164,18 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
             "with several splits give one"
         )
     # A setting that none of the suites reads would be ignored without a word.
-    if settings.full and not any(kind.samples for kind in kinds.values()):
+    if settings.full and not any("full" in kind.takes for kind in kinds.values()):
         raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
-    if settings.occupations != PUBLISHED and not any(kind.has_lists for kind in kinds.values()):
+    if settings.occupations != PUBLISHED and not any("occupations" in kind.takes for kind in kinds.values()):
         raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
-    if settings.dominance is not None and not any(kind.takes_dominance for kind in kinds.values()):
-        able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
+    if settings.dominance is not None and not any("dominance" in kind.takes for kind in kinds.values()):
+        able = ", ".join(name for name in SUITES.builtin if "dominance" in get_suite(name).takes)
         raise InputError(f"dominance applies only to suite {able} (got {named})")
-    whole = [name for name, kind in kinds.items() if kind.samples]
+    whole = [name for name, kind in kinds.items() if "full" in kind.takes]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
     chosen = {one.name: getattr(settings, one.name) for one in fields(PairSettings)}
-    lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
+    lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
     sets = [
         load_suite(name, Request(lang, data.get(name), **chosen | {"occupations": own})) for name, own in lists.items()
     ]

@@ -32,13 +32,13 @@ from evenli.audit.differences import (
 )
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.base import Items, get_suite, judging
+from evenli.audit.suites.base import Suite, get_suite, judging
 from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import number, p_bound, signed
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.intervals import Interval, estimate_difference, estimate_measures
-from evenli.stats.measure import Measure, get_measure, measures
+from evenli.stats.measure import Measure, get_measure
 from evenli.stats.sample import Sample
 
 _BLOCK = 100_000
@@ -59,9 +59,9 @@ def compare(
     tables compared. Those of the causes are also corrected for one another. Other measures are not: NLI-CoAL is the
     question, the rest describe the answer.
     """
-    scoring, items = scoring or Scoring(), _items(suite)
+    scoring, described = scoring or Scoring(), _comparable(suite)
     pairs = _samples(first, (second, *others), suite, scoring)
-    return corrected([_compare(*pair, suite, scoring.level, items) for pair in pairs], items.causes)
+    return corrected([_compare(*pair, described, scoring.level) for pair in pairs], described.tested)
 
 
 def _samples(
@@ -77,16 +77,15 @@ def _samples(
         yield sample, Sample(table, published=scoring.published).on(sample.design)
 
 
-def _items(suite: str) -> Items:
-    items = get_suite(suite).items if suite in SUITES else None
-    if items is None:
+def _comparable(suite: str) -> Suite:
+    if suite not in SUITES or not get_suite(suite).items:
         raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(comparable_suites())}")
-    return items
+    return get_suite(suite)
 
 
 def comparable_suites() -> list[str]:
     """Suites whose items have an answer that a biased model gives."""
-    return [name for name in SUITES if get_suite(name).items is not None]
+    return [name for name in SUITES if get_suite(name).items]
 
 
 def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -> Predictions:
@@ -115,11 +114,11 @@ def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -
     return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
 
 
-def _compare(first: Sample, second: Sample, suite: str, level: float, items: Items) -> Comparison:
+def _compare(first: Sample, second: Sample, suite: Suite, level: float) -> Comparison:
     same = np.array_equal(first.probabilities, second.probabilities)
-    first, second = items.shared(first, second)
-    differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in measures(suite)}
-    (before, rows), (after, _) = items.biased(first), items.biased(second)
+    first, second = suite.shared(first, second)
+    differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in suite.measures}
+    (before, rows), (after, _) = suite.biased(first), suite.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
@@ -173,7 +172,7 @@ class RunComparison:
         def estimated(sample: Sample) -> dict[str, Estimate]:
             return {name: one for (name, _), one in estimate_measures(sample, entries, scoring=self.scoring).items()}
 
-        pairs = (_items(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
+        pairs = (_comparable(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
         return [(estimated(before), estimated(after)) for before, after in pairs]
 
     def contrast(self, suite: str, number: int = 0) -> dict[str, Any]:
@@ -234,7 +233,7 @@ def compare_runs(
     if not others:
         raise InputError("one run was given; a comparison needs two or more")
     if suite is not None:
-        _items(suite)
+        _comparable(suite)
     runs: list[Audit] = []
     for run in (first, *others):
         audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
@@ -278,10 +277,7 @@ def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs
         verb = "are" if len(silent) > 1 else "is"
         reason = "not shown to be competent at this task, so the score does not speak of bias"
         return f"No conclusion: {who} {verb} {reason}."
-    items = _items(suite)
-    # Pairs may not define the usual measure of a suite; its result then names another.
-    headline = first.result.suites[suite].headline
-    names = items.conclusions if get_suite(suite).headline == headline or not headline else (headline,)
+    names = concluded(suite, first)
     for name in names:
         difference = compared.measures[name]
         if math.isnan(difference.value) or math.isnan(difference.low):
@@ -293,7 +289,16 @@ def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs
         else f"the difference in {_title(name)} is not significant"
         for name in names
     ]
-    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, compared, runs)
+    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(get_suite(suite).tested, compared, runs)
+
+
+def concluded(suite: str, run: Audit) -> Sequence[str]:
+    """The measures that a conclusion is about."""
+    described, headline = _comparable(suite), run.result.suites[suite].headline
+    # Pairs may not define the usual measure of a suite; its result then names another.
+    if headline and headline != described.headline:
+        return (headline,)
+    return described.conclusions or (described.headline,)
 
 
 def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> str:

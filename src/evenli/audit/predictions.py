@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.labels import LABELS
 from evenli.core.store import ANEW
-from evenli.stats.sample import Table
+from evenli.stats.sample import Sample, Table
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names; columns of the user's own follow."""
@@ -34,6 +35,16 @@ class Predictions(Table):
         # Suites stand one after the other, and then nothing is copied.
         together = chosen.slice(start, count).all()
         return Predictions(self.frame.slice(start, count) if together else self.frame.filter(chosen), self.header)
+
+    def sample(self, suite: str, *, published: bool = False) -> Sample:
+        """The answered rows of a suite, as its measures read them; one for everything that is made of these rows."""
+        if (suite, published) not in self._samples:
+            self._samples[suite, published] = Sample(self.suite(suite).answered(), published=published)
+        return self._samples[suite, published]
+
+    @cached_property
+    def _samples(self) -> dict[tuple[str, bool], Sample]:
+        return {}
 
     def subset(self, *names: str) -> Predictions:
         """Rows of the named subsets."""

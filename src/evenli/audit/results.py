@@ -55,7 +55,6 @@ class Verdict(Record, frozen=True):
     causes: list[Cause] = []
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.sentence
 
 
@@ -212,6 +211,9 @@ class SuiteResult(Record, frozen=True, kw_only=True):
         problem: Why these numbers say nothing about bias: the model is not competent; else empty.
     """
 
+    # Field to how a gate names what is in it: {key} of a mapping, or of a list of rows {column} and any field of a row.
+    gate: ClassVar[Mapping[str, str]] = {}
+
     headline: str = ""
     measures: dict[str, MeasureResult]
     problem: str = ""
@@ -237,13 +239,11 @@ class SuiteResult(Record, frozen=True, kw_only=True):
         return self.main.high
 
     def __getattr__(self, name: str) -> MeasureResult:
-        """A measure by name."""
         if name in self.measures:
             return self.measures[name]
         raise AttributeError(f"no measure '{name}'; there are {', '.join(self.measures)}")
 
     def __repr__(self) -> str:
-        """The headline measure."""
         return repr(self.main)
 
 
@@ -279,7 +279,6 @@ class AuditResult(Record, frozen=True, kw_only=True):
     prompting: dict[str, dict[str, MeasureResult]] = {}
 
     def __getattr__(self, name: str) -> SuiteResult:
-        """A suite by name."""
         if name in self.suites:
             return self.suites[name]
         raise AttributeError(f"no suite '{name}' in this audit; there are {', '.join(self.suites)}")

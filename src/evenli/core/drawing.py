@@ -14,8 +14,9 @@ import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from evenli.core.blocks import Figure
 from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.extras import need
 from evenli.core.format import percent, short
@@ -43,17 +44,6 @@ transform d x y x1 y1 x2 y2 dx dy cx cy r text-anchor font-family font-size font
 """
 
 
-class Figure(NamedTuple):
-    """A chart with everything needed where it cannot be seen: what it shows in words, and its data as a table."""
-
-    name: str
-    title: str
-    alternative: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    chart: Any
-
-
 def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
     """Write one chart as ``NAME.svg`` and ``NAME.png``; returns the files."""
     chart = chart.configure(**_config("white"))
@@ -68,6 +58,8 @@ def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
 
 def inline_svg(figure: Figure) -> str:
     """The chart as SVG for a page: only shapes and text, no style, link, script or identifier."""
+    if isinstance(figure.chart, str):  # drawn by ``evenli.core.svg``
+        return figure.chart
     stream = io.StringIO()
     figure.chart.configure(**_config("transparent")).save(stream, format="svg")
     # Names of strangers stand in the chart: what is not on a list of shapes does not get into the page.
@@ -220,9 +212,10 @@ def _extent(names: Sequence[str]) -> float:
     return min(_LABEL, 4 + max(widths, default=0.0))
 
 
-def drawn(title: str, alternative: str, draw: Callable[[Any], Any], content: Any) -> list[tuple[str, str]]:
-    """A chart as (title, SVG); none where nothing can be drawn or the chart library is not installed."""
+def drawn(title: str, alternative: str, draw: Callable[[Any], Any], content: Any) -> list[Figure]:
+    """A chart; none where nothing can be drawn or the chart library is not installed."""
     try:
-        return [(title, inline_svg(Figure("", title, f"{alternative}.", (), (), draw(content))))]
+        figure = Figure("", title, f"{alternative}.", (), (), draw(content))
+        return [figure._replace(chart=inline_svg(figure))]
     except (InputError, MissingExtraError):
         return []

@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from evenli.core.format import drawn_on, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -44,28 +43,6 @@ def console() -> Console:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=140)
-
-
-def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    main: Collection[int] = (),
-    *,
-    wrap: bool = False,
-    tight: bool = False,
-) -> Table:
-    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
-    for title in columns:
-        right = title.startswith(">")
-        name = escape(title.removeprefix(">"))
-        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
-    for at, row in enumerate(rows):
-        grid.add_row(*map(escape, row), style="bold" if at in main else None)
-    return grid
 
 
 def print_json(content: Any) -> None:

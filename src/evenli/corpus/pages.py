@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evenli.core.blocks import Block, Fact
 from evenli.core.drawing import drawn
 from evenli.core.format import number, printable
-from evenli.core.page import Block, Fact, render
+from evenli.core.page import render
 from evenli.corpus.charts import distribution_chart
 from evenli.corpus.mitigation.review import marker
 from evenli.corpus.run import Scorer
@@ -40,7 +41,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Scorer | None = None)
         Fact("Half of them score at most", number(values[50.0], 3), "", "the score of a row adds up both sides"),
         Fact("The highest score", number(values[100.0], 3), "", "of all rows; its words are marked below"),
     ]
-    charts = drawn("How the scores are distributed", "Histogram of the scores", distribution_chart, spread)
+    figures = drawn("How the scores are distributed", "Histogram of the scores", distribution_chart, spread)
     blocks = [
         Block(
             "Sentences",
@@ -53,7 +54,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Scorer | None = None)
         ),
         Block(
             "Distribution",
-            charts=charts,
+            figures=figures,
             columns=("percentile", ">score"),
             rows=[[f"{p:g} %", v] for p, v in values.items()],
             caption="Percentiles of the score of a row",

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from evenli.audit.report.hero import word_bars
+from evenli.core.blocks import Block, Fact, Figure
+from evenli.core.console import table
 from evenli.core.format import number, percent, printable, shortened
-from evenli.core.page import Block, Fact, render
-from evenli.core.terminal import table
+from evenli.core.page import render
+from evenli.core.svg import word_bars
 from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.scoring import ENDS
 
@@ -77,9 +78,9 @@ def sentence_page(bias: SentenceBias, ends: Sequence[str] = ENDS) -> str:
     for word in words[:_DRAWN]:
         side = "first" if word.weighted > 0 else "second" if word.weighted < 0 else ""
         bars.append((printable(word.token), word.importance, side))
-    charts = [(title, word_bars(bars))] if _largest(bias) else []
-    more = [f"The chart has the first {_DRAWN} of {len(words):,} words."] if charts and len(words) > _DRAWN else []
-    equal = [] if charts else ["All words count the same."]
+    figures = [Figure.of_svg(title, word_bars(bars))] if _largest(bias) else []
+    more = [f"The chart has the first {_DRAWN} of {len(words):,} words."] if figures and len(words) > _DRAWN else []
+    equal = [] if figures else ["All words count the same."]
     rows = []
     for word in bias.words:
         count = "" if word.count is None else word.count
@@ -88,7 +89,7 @@ def sentence_page(bias: SentenceBias, ends: Sequence[str] = ENDS) -> str:
     rest = [(bias.added, "words without lean that are added"), (bias.markers, "special tokens of the encoder")]
     notes = [f"{percent(share, 2)} of the importance are on {what}." for share, what in rest if share]
     columns = ("word", ">count", ">importance", _bias_head(ends), ">weighted", "note")
-    block = Block("Words", [*equal, *more], columns, rows, charts, "Weighted is importance times bias", notes=notes)
+    block = Block("Words", [*equal, *more], columns, rows, figures, "Weighted is importance times bias", notes=notes)
     return render(f"Bias score of: {printable(shortened(bias.text, 80))}", lead, [block], facts)
 
 

@@ -26,7 +26,7 @@ from evenli.encoders.settings import (
 )
 
 if TYPE_CHECKING:
-    from evenli.core.page import Block
+    from evenli.core.blocks import Block
     from evenli.encoders.senteval import SentEvalResult
 
 # Named here so that the help reads no file; a test compares them with what is shipped.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
+from evenli.core.blocks import Block
+from evenli.core.console import table
 from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number, printable, signed
-from evenli.core.page import Block
-from evenli.core.terminal import table
 
 LIMIT = "An effect near 0 shows that these tests find nothing, not that an encoder is free of bias."
 

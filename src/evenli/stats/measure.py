@@ -35,6 +35,7 @@ class Measure:
     suites: tuple[str, ...] = (DEFAULT_SUITE,)  # suites it is defined on
     # Subsets whose rows the formula reads, or a function of a sample that marks them; empty for all.
     subsets: tuple[str, ...] | Rows = ()
+    stressed: bool = False  # whether tables show it in bold; a title that begins with spaces is a part of the one above
     kind: str = "extrinsic"  # extrinsic, measured on a task's output, or intrinsic, measured on representations
 
     def rows(self, sample: Sample) -> NDArray[np.bool_]:
@@ -76,13 +77,14 @@ def measure(
     reference: str,
     suites: tuple[str, ...] = (DEFAULT_SUITE,),
     subsets: tuple[str, ...] | Rows = (),
+    stressed: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a measure under its own name."""
 
     def register(function: Function) -> Function:
         name = function.__name__
         _REGISTERED[name] = Measure(
-            name, title, formula, function, *bounds, ideal, direction, reference, suites, subsets
+            name, title, formula, function, *bounds, ideal, direction, reference, suites, subsets, stressed
         )
         return function
 
@@ -137,16 +139,16 @@ class _Scalar:
 
 def measures(suite: str = DEFAULT_SUITE) -> list[Measure]:
     """Measures defined on a suite: built-in ones in the order of registration, then those of other packages."""
-    for name in dict.fromkeys([*SUITES.builtin, suite]):
-        if name in SUITES:
-            SUITES.get(name)  # importing a suite registers its measures
+    if suite in SUITES:
+        SUITES.get(suite)  # importing a suite registers its measures
     installed = [as_measure(MEASURES.get(name), name=name) for name in MEASURES if name not in _REGISTERED]
     return [entry for entry in (*_REGISTERED.values(), *installed) if suite in entry.suites]
 
 
 def get_measure(name: str) -> Measure:
     """A measure by name, or an error that lists the names."""
-    measures()
+    for suite in () if name in _REGISTERED else SUITES.builtin:
+        measures(suite)
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in MEASURES:

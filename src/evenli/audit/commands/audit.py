@@ -110,9 +110,9 @@ def robustness(
         result = ask_wordings(target, lang, data, out=out, settings=settings)
     written = list(_WRITTEN)
     if charts:
-        from evenli.audit.suites.robust.chart import write
+        from evenli.audit.report.html import write_charts
 
-        written += [file.name for file in write(result, result.path)]
+        written += [file.name for file in write_charts(result, result.path, "robust")]
     if as_json:
         terminal.print_json({"folder": str(result.path), **result.to_dict()["robust"]})
     else:

@@ -8,7 +8,6 @@ change stops a release.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import Counter
@@ -22,10 +21,10 @@ from msgspec.structs import replace
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
-from evenli.audit.gate.expressions import evaluate, fields
+from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.gate.policy import NONE, STANDARD, Policy, load_policy, shipped_policies
 from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import Value, get_suite, judging
+from evenli.audit.suites.base import get_suite, judging
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.format import number, percent, printable
@@ -164,16 +163,16 @@ def check_competence(result: AuditResult) -> Check:
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
-    every = policy.clauses
+    every = tuple(policy.clauses)
     # A shipped policy knows no suite of a plug-in, but the suite may bring bounds of its own.
     is_shipped = policy.name in shipped_policies()
     suites = [get_suite(name) for name in result.suites]
     if is_shipped:
-        every += tuple(dataclasses.replace(one, suite=suite.name) for suite in suites for one in suite.bounds)
+        every += tuple(replace(one, suite=suite.name) for suite in suites for one in suite.bounds)
     clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
     # Suites that the policy is about; there are none where a clause is about every run.
     read = list(dict.fromkeys(clause.suite for clause in every))
-    if every and not clauses and not (is_shipped and any(suite.alone for suite in suites)):
+    if every and not clauses and not (is_shipped and any(suite.self_sufficient for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
             "conditions (--fail-if) or another policy (--policy)"
@@ -244,7 +243,7 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
     suite = judging(new.result.suites)
     if suite is None or suite.name not in old.result.suites:
-        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
+        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judges)
         raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
     if old.verdict.code == "none":
         raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")

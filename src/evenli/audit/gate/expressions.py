@@ -20,12 +20,15 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, get_args
 
 from evenli.audit.results import AuditResult, SuiteResult, VerdictCode
-from evenli.audit.suites.base import Value, get_suite, judging
+from evenli.audit.suites.base import get_suite, judging
 from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.io import to_plain
+from evenli.core.record import Record
 from evenli.core.registry import DEFAULT_SUITE
 
+Value = float | str | bool | None
+"""What a condition can compare."""
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
 _NESTING = 50
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
@@ -81,7 +84,7 @@ def fields(result: AuditResult) -> dict[str, Value]:
         known |= {f"competence.controls.{name}": share for name, share in competence.controls.items()}
     prefixed: dict[str, Value] = {}
     for suite, of_suite in result.suites.items():
-        own = _suite_fields(suite, of_suite)
+        own = _suite_fields(of_suite)
         # What is known already stays: the short form means the first suite.
         known = own | known
         prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
@@ -107,11 +110,11 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
 
 def _usual_measures() -> Sequence[str]:
     """Measures of the causes of the default suite."""
-    items = get_suite(DEFAULT_SUITE).items
-    return items.causes if items else ()
+    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
+    return causes
 
 
-def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
+def _suite_fields(result: SuiteResult) -> dict[str, Value]:
     known: dict[str, Value] = {}
     for name, measure in result.measures.items():
         known |= _estimate(name, measure)
@@ -119,7 +122,37 @@ def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
         # A slice never hides a number of the measure itself, should a stereotype be called "low".
         for stereotype, estimate in measure.by_stereotype.items():
             known = _estimate(f"{name}.{stereotype}", estimate) | known
-    return {**known, **get_suite(suite).fields(result)}
+    for name, held in result.stored_fields().items():
+        if name not in SuiteResult.__struct_fields__:
+            known |= _walked(result.gate.get(name, name), held)
+    return known
+
+
+def _walked(name: str, held: Any) -> dict[str, Value]:
+    """What a condition can name of a field of a result: numbers, texts, and all that mappings, records and rows hold.
+
+    ``name`` may have places for the key of a mapping, and for the columns of a row; rows without are counted.
+    """
+    if held is None or isinstance(held, str | bool | int | float):
+        return {name: held}
+    if hasattr(held, "value"):
+        return {name: held.value, f"{name}.low": held.low, f"{name}.high": held.high}
+    if isinstance(held, Record):
+        held = held.stored_fields()
+    known: dict[str, Value] = {}
+    if isinstance(held, Mapping):
+        for key, one in held.items():
+            known |= _walked(name.format(key=key) if "{key}" in name else f"{name}.{key}", one)
+    elif "{" not in name:
+        known[name] = len(held)
+    for row in held if isinstance(held, list) and "{" in name else ():
+        columns = row.stored_fields()
+        if "{column}" not in name:
+            known |= _walked(name.format(**columns), row)
+            continue
+        for column, one in columns.items():
+            known |= _walked(name.format(**{**columns, "column": column}), one)
+    return known
 
 
 def _estimate(name: str, estimate: Estimate | None) -> dict[str, Value]:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.report.export import markdown, pipe_table, tables
-from evenli.audit.report.summary import summarise, to_markdown
+from evenli.audit.report.terminal import summarise
 from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import Section, Suite, get_suite, judging
-from evenli.audit.suites.texts import FOUND_NOTHING, CardText
+from evenli.audit.suites.base import get_suite, judging
+from evenli.core.blocks import CARD, Block, Summary, range_of
 from evenli.core.errors import EvenliError, InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.core.format import percent, prose
@@ -66,7 +66,7 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
     # the model must at least do the task.
-    is_mute = audit.verdict.code == "none" if asked.judge else competence is None or bool(result.problem)
+    is_mute = audit.verdict.code == "none" if asked.judges else competence is None or bool(result.problem)
     listed = asked.listed or (result.headline or asked.headline,)
     metrics: list[tuple[str, str, Estimate]] = [
         (name, f"{one.title}, {one.direction}", one)
@@ -79,8 +79,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
         EvalResult(
             task_type="text-classification",
             task_name="Natural Language Inference",
-            dataset_type=asked.card_type or f"evenli-{suite}",
-            dataset_name=f"{asked.card_name or asked.title} ({data.name})",
+            dataset_type=asked.hub[0] or f"evenli-{suite}",
+            dataset_name=f"{asked.hub[1] or asked.title} ({data.name})",
             dataset_config=data.lang,
             dataset_split=str(audit.header.get("settings", {}).get("split", "full")),
             dataset_revision=data.sha256,
@@ -106,11 +106,13 @@ def section(audit: Audit) -> str:
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
     things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
     asked, result = get_suite(suite), audit.result.suites[suite]
-    text = asked.card(result, data, about) if asked.card else _general_text(asked)
-    extra = "".join(map(_plain_section, asked.sections(result, data))) if text.with_sections else ""
-    counts = data.subsets if text.counts is None else text.counts
+    text, blocks = asked.texts(about), asked.blocks(result, audit.sample(suite), CARD)
+    extra = "".join(_plain_block(block) for block in blocks if block.rows)
+    below = "".join(f"\n{line}" for block in blocks if not (block.rows or block.measures) for line in block.lines)
+    # What was answered, where the result says so: a language model may abstain.
+    counts = getattr(result, "rows", None) if "rows" in result.__struct_fields__ else None
+    counts = counts if isinstance(counts, dict) else data.subsets
     sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
-    below = f"\n{text.below}" if text.below else ""
     return f"""## {text.heading}
 
 {to_markdown(summary)}
@@ -130,19 +132,8 @@ To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 
 
     {command(audit)}
 
-Measure: {text.measure}. Tool: [evenli]({SOURCE}).
+Measure: {text.paper}. Tool: [evenli]({SOURCE}).
 """
-
-
-def _general_text(suite: Suite) -> CardText:
-    """What is true of any suite."""
-    title, reference = prose(suite.title), prose(suite.reference)
-    return CardText(
-        heading=f"Bias in inference: {title}",
-        asked=f"shows a bias on {title} ({reference}):",
-        limits=f"and these groups.\n{FOUND_NOTHING}",
-        measure=reference,
-    )
 
 
 def _competence(audit: Audit) -> str:
@@ -153,14 +144,34 @@ def _competence(audit: Audit) -> str:
     return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
 
 
-def _plain_section(section: Section) -> str:
+def _plain_block(block: Block) -> str:
     """A table that a suite shows, and its sentences, as Markdown."""
-    if not section.rows:
-        return ""
-    columns = [">" * title.startswith(">") + prose(title.removeprefix(">")) for title in section.columns]
-    table = pipe_table(columns, ([prose(cell) for cell in row] for row in section.rows))
-    below = "\n".join(prose(line) for line in section.lines)
-    return f"**{prose(section.heading)}**\n\n{table}\n{below}\n\n"
+    columns = [">" * title.startswith(">") + prose(title.removeprefix(">")) for title in block.columns]
+    table = pipe_table(columns, ([prose(cell) for cell in row] for row in block.rows))
+    below = "\n".join(prose(line) for line in (*block.lines, *block.notes))
+    return f"**{prose(block.heading)}**\n\n{table}\n{below}\n\n"
+
+
+def to_markdown(summary: Summary) -> str:
+    """The first screen as Markdown: sentence, table of the bars, numbers, example, limit."""
+    parts = [f"**{prose(summary.sentence)}**", ""]
+    if summary.problem:
+        parts += [f"Greyed out, these numbers say nothing about bias: {prose(summary.problem)}.", ""]
+    if summary.bars:
+        columns = [summary.question, *(f">{prose(share.label)}" for share in summary.bars[0].shares)]
+        rows = []
+        for bar in summary.bars:
+            cells = [f"{percent(one.value)} ({range_of(one.low, one.high)})" for one in bar.shares]
+            rows.append([f"{prose(bar.name)}, {bar.sentences:,} sentences", *cells])
+        parts.append(pipe_table(columns, rows))
+    parts += [f"{summary.scale}", ""] if summary.scale else []
+    for one in summary.numbers:
+        parts.append(f"- **{prose(one.name)}: {one.value}** ({prose(one.text)}) {prose(one.meaning)}")
+    if summary.example is not None:
+        answers = ", ".join(f"{word} {percent(share)}" for word, share, _, _ in summary.example.answers)
+        said = f"“{prose(summary.example.premise)}” Does it follow: “{prose(summary.example.hypothesis)}”?"
+        parts += ["", f"Example ({prose(summary.example.about)}): {said} The model: {answers}; *cannot know* is right."]
+    return "\n".join(parts) + "\n"
 
 
 def command(audit: Audit) -> str:
@@ -207,9 +218,9 @@ def command(audit: Audit) -> str:
 def suite_of(audit: Audit) -> str:
     """The suite that the section is about: the one that judges; where none does, the first that says enough alone."""
     suites = [get_suite(name) for name in audit.result.suites]
-    suite = judging(audit.result.suites) or next((one for one in suites if one.alone), None)
+    suite = judging(audit.result.suites) or next((one for one in suites if one.self_sufficient), None)
     if suite is None:
-        judges = [name for name in SUITES if get_suite(name).judge is not None]
+        judges = [name for name in SUITES if get_suite(name).judges]
         held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
         raise RunError(
             f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "

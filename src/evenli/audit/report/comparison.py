@@ -6,18 +6,19 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
+from evenli.audit.report.terminal import ROBUST, robust_run
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite
-from evenli.audit.suites.texts import Ranking
-from evenli.core.dots import Dot, dots
 from evenli.core.format import number
+from evenli.core.registry import DEFAULT_SUITE
+from evenli.core.svg import Dot, dots
 from evenli.stats.proportion import rank
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _ranking(views: Sequence[RunView], suite: Suite, members: Sequence[int]) -> 
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
     suite = rows[0].suite
-    compared = [(suite.name, name, title) for name, title in cast(Ranking, suite.ranking).drawn.items()]
+    compared = [(suite.name, name, title) for name, (title, _, _) in suite.ranked.items()]
     for other, title in further(rows):
         shown = rows[0].result.suites[other]
         compared.append((other, shown.headline or next(iter(shown.measures)), title))
@@ -135,8 +136,8 @@ def compared(rows: Sequence[RankingRow]) -> str:
 def _most_different(ranked: Sequence[RankingRow]) -> str:
     """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
     gaps = []
-    for name, words in cast(Ranking, ranked[0].suite.ranking).differ.items():
-        estimates = [(row.scored.measures[name], row.name) for row in ranked if name in row.scored.measures]
+    for name, (_, _, words) in ranked[0].suite.ranked.items():
+        estimates = [(row.scored.measures[name], row.name) for row in ranked if words and name in row.scored.measures]
         estimates = [(one, model) for one, model in estimates if not math.isnan(one.low)]
         if len(estimates) > 1:
             (least, below), (most, above) = (pick(estimates, key=lambda pair: pair[0].value) for pick in (min, max))
@@ -150,3 +151,39 @@ def lang_of(audit: Audit) -> str:
     """Language of a run."""
     cards = [card for card in map(audit.result.data_of, audit.result.suites) if card]
     return str(audit.result.lang or (cards[0].lang if cards else ""))
+
+
+def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
+    """Whether the causes survive other wordings, a row per named run; empty where no model was asked in other words.
+
+    Other wordings may be asked in the run itself, in another one of these, or in one that lies beside it.
+    """
+    robust = {_model(run): run for _, run in runs if ROBUST in run.result.suites}
+    rows, known = [], False
+    for name, run in runs:
+        if DEFAULT_SUITE not in run.result.suites:
+            continue  # a run of wordings alone: its model has a row where it was audited, too
+        asked = robust.get(_model(run)) or robust_run(run)
+        known = known or asked is not None
+        rows.append([name, *(["not asked"] * len(_causes()) if asked is None else _across(asked))])
+    return rows if known else []
+
+
+def _model(run: Audit) -> tuple[str, str]:
+    # A model without a fingerprint is only ever itself.
+    return run.result.model.fingerprint or f"run {id(run)}", str(run.result.lang)
+
+
+def _causes() -> Sequence[str]:
+    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
+    return causes
+
+
+def _across(audit: Audit) -> list[str]:
+    result: Any = audit.result.suites[ROBUST]
+    said = []
+    for name in _causes():
+        one = result.cause(name)
+        ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
+        said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)
+    return said

@@ -21,6 +21,7 @@ from evenli.audit.report.terminal import difference_cells
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import get_suite
 from evenli.core import page
+from evenli.core.blocks import Block
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.format import p_bound
 from evenli.core.page import write_page
@@ -82,7 +83,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
     except EvenliError as error:
         return RunEntry(identity, folder, name, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
-    ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranking), None)
+    ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranked), None)
     # The verdict in a few words; the report has its sentence.
     causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
     return RunEntry(
@@ -132,7 +133,7 @@ def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
             (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
             for name, change in one.measures.items()
         ]
-        parts.append(page.Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
+        parts.append(Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
 
 

@@ -8,33 +8,37 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, NamedTuple
-
-from markupsafe import Markup
 
 from evenli._version import __version__
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.report.charts import suite_figures, write_charts
-from evenli.audit.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names
-from evenli.audit.report.hero import panels
-from evenli.audit.report.summary import summarise
-from evenli.audit.report.terminal import explained_slices, measure_tables, prompting_sections
+from evenli.audit.report.comparison import (
+    VERDICTS,
+    compared,
+    comparison,
+    further,
+    lang_of,
+    rankings,
+    run_names,
+    stability,
+)
+from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks, summarise
 from evenli.audit.results import DataCard
-from evenli.audit.robustness import stability
-from evenli.audit.suites.about import About, about_axis
-from evenli.audit.suites.base import Suite, get_suite
-from evenli.audit.suites.texts import Method, Page
+from evenli.audit.suites.about import about_axis
+from evenli.audit.suites.base import FOUND_NOTHING, Texts, get_suite
 from evenli.core import page
-from evenli.core.drawing import inline_svg
+from evenli.core.blocks import PAGE, Block, Figure
+from evenli.core.drawing import inline_svg, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import capitalised
 from evenli.core.io import write_atomic
 from evenli.core.labels import LABELS
 from evenli.core.page import LIMIT
 from evenli.core.registry import SUITES
+from evenli.core.svg import panels
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
@@ -74,10 +78,29 @@ def report(runs: Runs, path: str | Path = "report.html", charts: str | Path | No
 
 
 def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write ``report.html`` and what every suite of a run adds to its folder with ``audit --report``; the files."""
-    writers = [get_suite(name).report for name in audit.result.suites]
-    added = [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, Path(folder))]
-    return [report(audit, Path(folder) / "report.html").path, *added]
+    """Write ``report.html`` and the charts that are kept beside it, with ``audit --report``; returns the files."""
+    kept = [figure for figure in all_figures(audit) if figure.kept]
+    return [report(audit, Path(folder) / "report.html").path, *_saved(kept, folder)]
+
+
+def all_figures(audit: Audit, suite: str | None = None) -> list[Figure]:
+    """Every chart of a run, or of one suite of it."""
+    suites = audit.result.suites if suite is None else (suite,)
+    return [figure for name in suites for block in page_blocks(name, audit) for figure in block.figures]
+
+
+def page_blocks(suite: str, audit: Audit) -> list[Block]:
+    """What a report shows of a suite."""
+    return get_suite(suite).blocks(audit.result.suites[suite], audit.sample(suite), PAGE)
+
+
+def write_charts(audit: Audit, folder: str | Path, suite: str | None = None) -> list[Path]:
+    """Write every chart of a run, or of one suite of it, as SVG and PNG; returns the files."""
+    return _saved(all_figures(audit, suite), folder)
+
+
+def _saved(figures: Sequence[Figure], folder: str | Path) -> list[Path]:
+    return [file for figure in figures for file in save_chart(figure.chart, figure.name, folder)]
 
 
 def render(audits: Sequence[Audit]) -> str:
@@ -89,7 +112,7 @@ def render(audits: Sequence[Audit]) -> str:
     subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
     title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
     formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
-    methods = _methods(views)
+    methods, unranked = _methods(views), [view.name for view in views if view.ranked is None]
     text = ""
     # Each level leaves out more, until the file is small enough.
     for sentences, occupations in _LEVELS:
@@ -98,12 +121,11 @@ def render(audits: Sequence[Audit]) -> str:
             title,
             "evenli.audit.report",
             _sentences(views, occupations, sentences),
-            further={view.page.package for view in views if view.page},
             runs=views,
             listed=occupations,
             rankings=rankings(views) if len(views) > 1 else [],
-            unranked=[view.name for view in views if view.ranked is None],
-            rankable=" or ".join(suite.title for suite in map(get_suite, SUITES) if suite.ranking),
+            unranked=unranked,
+            rankable=" or ".join(suite.title for suite in map(get_suite, SUITES if unranked else ()) if suite.ranked),
             comparison=comparison,
             compared=compared,
             others=further,
@@ -128,24 +150,36 @@ class SuiteView:
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
         self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
-        self.sections = self.suite.sections(self.result, self.card)
-        self.figures = suite_figures(name, audit)
-        self.by_name = {figure.name: figure for figure in self.figures}
-        self.svg = {figure.name: Markup(inline_svg(figure)) for figure in self.figures}
-        self.tables = measure_tables(self.suite, self.result)
+        # A chart is drawn once, however often the page is filled.
+        self.blocks = [
+            replace(block, figures=[figure._replace(chart=inline_svg(figure)) for figure in block.figures])
+            for block in page_blocks(name, audit)
+        ]
+        self.figures = [figure for block in self.blocks for figure in block.figures]
+        self.tables, self.marks = measure_tables(self.suite, self.result), marks(self.suite)
+
+    @property
+    def sections(self) -> list[list[Block]]:
+        """Sections of the page: blocks that have a link, each with those that belong to it."""
+        sections: list[list[Block]] = []
+        for block in self.blocks:
+            if block.link:
+                sections.append([block])
+            elif sections:
+                sections[-1].append(block)
+        return sections
 
 
 class RunView:
-    """Everything the template shows about one run; ``page`` is what one of its suites shows beyond all others."""
+    """Everything the template shows about one run; the sections of ``main`` are of one of its suites."""
 
     def __init__(self, audit: Audit, name: str) -> None:
         self.audit, self.name, self.result = audit, name, audit.result
         cards = [card for suite in audit.result.suites if (card := audit.result.data_of(suite))]
         self.data = cards[0] if cards else DataCard("unknown data", next(iter(audit.result.suites)))
         self.suites = [SuiteView(suite, audit) for suite in audit.result.suites]
-        self.ranked = next((view.suite for view in self.suites if view.suite.ranking), None)
-        self.main = next((view for view in self.suites if view.suite.page), None)
-        self.page: Page | None = resolve_name(self.main.suite.page)(audit) if self.main else None
+        self.ranked = next((view.suite for view in self.suites if view.suite.ranked), None)
+        self.main = next((view for view in self.suites if view.sections), None)
         self.others = [view for view in self.suites if view is not self.main]
         self.date = str(audit.header.get("created", ""))[:10] or "unknown"
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
@@ -155,37 +189,42 @@ class RunView:
         self.about = about_axis(audit.header)
         # What words are called: a page of one axis holds no word of another.
         self.things = "occupations" if self.about.of_gender else f"{self.about.thing}s"
-        self.prompting = prompting_sections(audit.result)
-        self.meaning = VERDICTS[audit.verdict.code][1]
+        self.prompting = prompting_blocks(audit.result)
+        self.said = f"{audit.verdict.sentence} {VERDICTS[audit.verdict.code][1]}"
         self.summary = summarise(audit)
         self.panels = panels(self.summary)
+        self.sections = self.main.sections if self.main else self._general()
+
+    def _general(self) -> list[list[Block]]:
+        """Question and limits, where no suite brings sections of its own."""
+        about = self.about
+        told = (f"{about.title}.", about.construct, about.harm, about.population)
+        if about.of_gender:
+            return [[Block("What was measured", link="Question", anchor="what")]]
+        question = Block("What was measured", [" ".join(told)] if about.title else [], link="Question", anchor="what")
+        limits = [
+            f"It is about this checkpoint, these {self.things}, these sentences and these groups.",
+            *about.assumptions,
+            f"{FOUND_NOTHING} It does not predict harm in an application.",
+        ]
+        listed = Block("What this does not show", limits, bullets=True, link="Limits", anchor="limits")
+        return [[question], [listed]] if about.assumptions else [[question]]
 
     @property
     def links(self) -> list[tuple[str, str]]:
         """Anchors of a report on this run alone."""
-        if self.page:
-            return list(self.page.links)
-        limits = [("limits", "Limits")] if self.about.assumptions and not self.about.of_gender else []
-        ends = [("competence", "Competence"), ("settings", "Settings")]
-        return [("verdict", "Verdict"), ("what", "Question"), *limits, *ends]
+        early = [(first.id, first.link) for first, *_ in self.sections if not first.detail]
+        late = [(first.id, first.link) for first, *_ in self.sections if first.detail]
+        return [("verdict", "Verdict"), *early, ("competence", "Competence"), *late, ("settings", "Settings")]
 
 
-def _methods(views: Sequence[RunView]) -> list[Method]:
+def _methods(views: Sequence[RunView]) -> list[Texts]:
     """How the suites of a page measure, each text once; in the words of two genders where any run is about them."""
     about = next((view.about for view in views if view.about.of_gender), views[0].about)
-    methods = [_method(one.suite, about) for view in views for one in view.suites]
-    return [method for at, method in enumerate(methods) if method not in methods[:at]]
-
-
-def _method(suite: Suite, about: About) -> Method:
-    if suite.method:
-        return suite.method(about)
-    things = "occupations" if about.of_gender else f"{about.thing}s"
-    text = (
-        f"{capitalised(suite.title)}: rows are not independent, they share {things} and sentences. Intervals are about "
-        f"other {things} and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011)."
-    )
-    return Method(text, (f"{suite.reference}: {suite.title}.",))
+    texts = {
+        (one.method, one.references): one for one in (one.suite.texts(about) for view in views for one in view.suites)
+    }
+    return list(texts.values())
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
@@ -202,18 +241,13 @@ def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
     texts, names = defaultdict[str, int](count().__next__), defaultdict[str, int](count().__next__)
     runs: list[dict[str, object]] = []
-    columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
-        if view.page is None:
-            runs.append({"lang": view.lang, "rows": []})
-            continue
-        rows = view.page.occupations[:listed][:with_sentences]
-        grouped: dict[tuple[str, str], list[list[int]]] = {
-            (row.occupation or "", row.stereotype or ""): [] for row in rows
-        }
-        for occupation, stereotype, *sentences, subset, group, p1, p2, p3 in view.page.rows.select(columns).iter_rows():
-            if (occupation, stereotype) in grouped:
+        behind = next((block.behind for view in view.suites for block in view.blocks if block.behind), None)
+        keys, answers = behind or ([], None)
+        grouped: dict[tuple[str, str], list[list[int]]] = {key: [] for key in keys[:listed][:with_sentences]}
+        for first, second, *sentences, subset, group, p1, p2, p3 in answers.iter_rows() if answers is not None else ():
+            if (first, second) in grouped:
                 numbers = [*(texts[text] for text in sentences), names[subset or ""], names[group or ""]]
-                grouped[occupation, stereotype].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])
+                grouped[first, second].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])
         runs.append({"lang": view.lang, "rows": list(grouped.values())})
     return {"labels": list(LABELS), "texts": list(texts), "names": list(names), "runs": runs}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from evenli.audit.audit import Audit
-from evenli.audit.report.charts import all_figures
-from evenli.audit.report.hero import FILLS, panels
-from evenli.audit.report.summary import summarise
+from evenli.audit.report.html import all_figures
+from evenli.audit.report.terminal import summarise
 from evenli.audit.suites.base import get_suite
-from evenli.audit.suites.summary import Summary
 from evenli.core import page
+from evenli.core.blocks import Summary
 from evenli.core.drawing import inline, load_altair
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number
+from evenli.core.svg import FILLS, panels
 
 _OWN = "readings"
 """Name of the chart of the first screen."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from evenli.audit.compare import RunComparison
+from evenli.audit.compare import RunComparison, concluded
 from evenli.audit.differences import Difference
 from evenli.audit.report.comparison import run_names
 from evenli.audit.report.export import check_suffix, frame_of, latex, markdown, write_table
@@ -61,12 +61,7 @@ def _rows(compared: RunComparison) -> Iterator[dict[str, str | float | None]]:
 
 def _measures(compared: RunComparison, suite: str) -> list[str]:
     """The causes, and the measures that the conclusion names."""
-    described, headline = get_suite(suite), compared.runs[0].result.suites[suite].headline
-    if described.items is None:
-        return []
-    # Pairs may not define the usual measure of a suite; its result then names another.
-    usual = not headline or headline == described.headline
-    return list(dict.fromkeys((*described.items.causes, *(described.items.conclusions if usual else (headline,)))))
+    return list(dict.fromkeys((*get_suite(suite).tested, *concluded(suite, compared.runs[0]))))
 
 
 _CHANGES = {"difference": "value", "difference_low": "low", "difference_high": "high", "p": "p", "p_holm": "p_holm"}
@@ -103,10 +98,10 @@ def _notes(compared: RunComparison) -> list[str]:
         described, card, one = get_suite(suite), compared.runs[0].result.data_of(suite), comparisons[0]
         where = f" of {card.name} ({card.lang})" if card else ""
         notes.append(
-            f"{described.title}: {one.n:,} shared {described.items.name if described.items else 'items'}{where}, "
+            f"{described.title}: {one.n:,} shared {described.items}{where}, "
             f"{one.clusters['occupations']} occupations, {one.clusters['templates']} templates. "
             f"{compared.scoring.level:.0%} intervals. A difference is to the first model, pair by pair. "
-            f"{_family(len(described.items.causes) if described.items else 0, len(comparisons))}"
+            f"{_family(len(described.tested), len(comparisons))}"
         )
         names = run_names(compared.runs)[1:]
         notes += [f"{name}: {compared.conclusion(suite, number)}" for number, name in enumerate(names)]

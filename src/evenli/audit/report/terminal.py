@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.audit.audit import Audit
+from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import RunComparison, model_names
 from evenli.audit.differences import Comparison, Difference
+from evenli.audit.predict import read_header
 from evenli.audit.predictions import ABSTAINED
-from evenli.audit.report.summary import print_summary, summarise
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
-from evenli.audit.robustness import known_wordings, wording_hint, wording_line
-from evenli.audit.suites.base import Section, Suite, get_suite
-from evenli.audit.suites.summary import range_of
+from evenli.audit.suites.base import Suite, get_suite, judging
+from evenli.core.blocks import TERMINAL, Block, Summary, range_of
+from evenli.core.console import greyed_out, print_block, print_summary, table, titled
+from evenli.core.errors import EvenliError
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
-from evenli.core.terminal import table
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
-Row = Sequence[str]
 _MOVED = 10  # occupations shown; JSON has all of them
+ROBUST = "robust"
+"""The suite that asks in other words."""
+_MOST = 200
+"""Folders beside a run that are looked into."""
+
+
+def summarise(audit: Audit) -> Summary:
+    """The first screen of a run: of the suite that gave the verdict, else of its first suite."""
+    suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
+    return suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
 
 
 def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
@@ -38,7 +51,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     _heading(result, console)
     if verbose:
         _competence(result.competence, console)
-        _show_tables(result, summary.detail, console)
+        _show_tables(audit, summary.detail, console)
         if line := wording_line(audit):
             console.print(escape(line))
     else:
@@ -50,7 +63,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
             suite, problem = get_suite(name), of_suite.problem
-            if suite.judge is None:
+            if not suite.judges:
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
@@ -60,19 +73,20 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         console.print(f"Files: {escape(files)}")
 
 
-def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
+def _show_tables(audit: Audit, detail: str, console: Console) -> None:
     """Every suite with its measures and what helps to place the numbers."""
     if detail:
         console.print(f"\n[bold]In numbers[/]  {escape(detail)}")
-    # The first section of a suite stands with its measures, all others below those of every suite.
-    below: list[Section] = []
-    for name, of_suite in result.suites.items():
-        first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]
-        _show_suite(get_suite(name), of_suite, first, console)
-        below += rest
+    # What a suite shows up to its measures comes first, all else below the measures of every suite.
+    below: list[Block] = []
+    for name, of_suite in audit.result.suites.items():
+        blocks = get_suite(name).blocks(of_suite, audit.sample(name), TERMINAL)
+        at = next(number for number, block in enumerate(blocks) if block.measures)
+        _show_suite(get_suite(name), of_suite, blocks[: at + 1], console)
+        below += blocks[at + 1 :]
     console.print()
-    for section in [*below, *prompting_sections(result)]:
-        _show_section(section, console)
+    for block in [*below, *prompting_blocks(audit.result)]:
+        print_block(block, console)
     limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
     console.print(limits, style="dim")
 
@@ -94,28 +108,36 @@ def _heading(result: AuditResult, console: Console) -> None:
             console.print(f"note: {escape(note)}", style="dim")
 
 
-def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Console) -> None:
-    """The first section of a suite and its measures; a section without a table is the heading of the measures."""
-    style = "dim" if result.problem else ""
+def _show_suite(suite: Suite, result: SuiteResult, blocks: Sequence[Block], console: Console) -> None:
+    """What a suite shows up to its measures; the heading of the last block is that of the measures."""
     if result.problem:
-        console.print(f"Greyed out, these numbers say nothing about bias: {escape(result.problem)}.", style="magenta")
-    if first.rows:
-        _show_section(first, console, style)
+        greyed_out(result.problem, console)
+    *before, own = blocks
+    for block in before:
+        print_block(block, console)
     wide = console.width >= _WIDE
-    heading = "Measures" if first.rows else first.heading or suite.title
+    heading = "Measures" if before else own.heading or suite.title
     for title, names in measure_tables(suite, result, heading):
-        _titled(title, _measures(suite, result, names, wide=wide), console, style)
+        titled(title, _measures(suite, result, names, wide=wide), console, grey=bool(result.problem))
     if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
         console.print(escape(explained_slices(titles)), style="dim")
-    for line in () if first.rows else first.lines:
+    for line in own.lines:
         console.print(escape(line))
 
 
 def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
     """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
-    own = [name for name in result.measures if name in suite.own]
-    others = [name for name in result.measures if name not in suite.own]
+    own = [name for name, one in result.measures.items() if suite.causes and one.reference == "evenli"]
+    others = [name for name in result.measures if name not in own]
     return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
+
+
+def marks(suite: Suite) -> dict[str, str]:
+    """How the rows of measures look: ``part`` of the one above, ``this`` for those in bold."""
+    looks = {
+        one.name: "part" if one.title.startswith(" ") else "this" if one.stressed else "" for one in suite.measures
+    }
+    return {name: look for name, look in looks.items() if look}
 
 
 def explained_slices(titles: Sequence[str]) -> str:
@@ -126,30 +148,17 @@ def explained_slices(titles: Sequence[str]) -> str:
     )
 
 
-def _show_section(section: Section, console: Console, style: str = "") -> None:
-    if section.rows:
-        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console, style)
-    for line in section.lines:
-        console.print(escape(line))
-
-
-def _titled(heading: str, shown: Table, console: Console, style: str = "") -> None:
-    console.print()
-    console.print(escape(heading), style=f"italic {style}".strip())
-    console.print(shown, style=style or None)
-
-
 def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:
     slices = list(result.main.by_stereotype) if wide else []
     titles = [f">{suite.slice_title.format(name)}" for name in slices]
-    rows, stressed = [], []
+    rows, stressed, looks = [], [], marks(suite)
     for at, name in enumerate(names):
-        one = result.measures[name]
-        title = f"  {one.title}" if name in suite.indented else one.title
+        one, look = result.measures[name], looks.get(name)
+        title = f"  {one.title}" if look == "part" else one.title
         if math.isnan(one.value):  # the note takes the place of the numbers
             rows.append([title, number(one.value), one.note])
             continue
-        stressed += [at] if name in suite.stressed else []
+        stressed += [at] if look == "this" else []
         parts = [_short(one.by_stereotype[part]) for part in slices]
         meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
         rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
@@ -189,17 +198,18 @@ def _competence(competence: Competence | None, console: Console) -> None:
     console.print(escape(f"{line} ({controls})"))
 
 
-def prompting_sections(result: AuditResult) -> list[Section]:
+def prompting_blocks(result: AuditResult) -> list[Block]:
     """How a language model took the questions, a table for each suite; none where the model is none."""
-    sections = []
+    blocks = []
     for suite, measures in result.prompting.items():
         rows = [
             (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
             for one in measures.values()
         ]
         heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
-        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
-    return sections
+        columns = ("measure", ">value", ">interval", ">ideal", "definition")
+        blocks.append(Block(heading, columns=columns, rows=rows))
+    return blocks
 
 
 def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
@@ -238,7 +248,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     first, *others = compared.runs
     described = get_suite(suite)
     card = first.result.data_of(suite)
-    items, answers = (described.items.name, described.items.answers) if described.items else ("items", "Biased answers")
+    items, answers = described.items, described.answers
     for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
         if index:
             console.print()
@@ -250,7 +260,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
             f"{one.clusters['templates']} templates"
         )
         console.print()
-        console.print(_differences(one, described.stressed, corrected=len(others) > 1, wide=console.width >= _WIDE))
+        console.print(_differences(one, corrected=len(others) > 1, wide=console.width >= _WIDE))
         console.print()
         test = one.mcnemar
         corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
@@ -264,7 +274,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
+def _differences(compared: Comparison, *, corrected: bool, wide: bool) -> Table:
     level = next(iter(compared.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
@@ -272,7 +282,7 @@ def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: b
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
         reading = [d.note or entry.direction] if wide else []
         rows.append([entry.title, *difference_cells(d), *map(p_bound, p_values), *reading])
-    main = [at for at, name in enumerate(compared.measures) if name in stressed]
+    main = [at for at, name in enumerate(compared.measures) if get_measure(name).stressed]
     return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
 
 
@@ -292,3 +302,63 @@ def _moved(compared: Comparison, console: Console) -> None:
     )
     more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
     console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")
+
+
+def robust_run(run: Audit) -> Audit | None:
+    """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
+    if ROBUST in run.result.suites:
+        return run
+    fingerprint = run.result.model.fingerprint
+    if run.folder is None or not fingerprint:
+        return None
+    with suppress(OSError):
+        for folder in sorted(run.folder.absolute().parent.iterdir())[:_MOST]:
+            if folder == run.folder.absolute() or not (folder / "run.json").is_file():
+                continue
+            # Another run may be damaged, unfinished or of a later version: it is not what the user asked about.
+            with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
+                header = read_header(folder / "run.json")
+                asked = {(card["suite"], card["lang"]) for card in header["data"]}
+                if header["model"]["fingerprint"] == fingerprint and (ROBUST, run.result.lang) in asked:
+                    return load_run(folder, needs=ROBUST)
+    return None
+
+
+def known_wordings(run: Audit) -> str:
+    """What is known of other wordings, in one line: from the run itself, or from a run of the same model beside it."""
+    robust = robust_run(run)
+    if robust is None:
+        return ""
+    where = "" if robust is run else f" ({robust.path})"
+    return f"{robust.result.suites[ROBUST].line}{where}"
+
+
+def wording_line(run: Audit) -> str:
+    """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
+
+    Empty for runs without NLI-CoAL, and for those that hold other wordings: their own tables say so.
+    """
+    if ROBUST in run.result.suites:
+        return ""
+    if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
+        return known
+    ahead, behind, count = _by_template(run)
+    return (
+        f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
+        f"them in {behind}; 'evenli robustness' asks in other words."
+    )
+
+
+def wording_hint(run: Audit) -> str:
+    """That one wording was asked, where others could be."""
+    return " One wording asked: evenli robustness." if DEFAULT_SUITE in run.result.suites else ""
+
+
+def _by_template(run: Audit) -> tuple[int, int, int]:
+    """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
+    sample = run.sample(DEFAULT_SUITE)
+    answer = pl.Series(LABELS).gather(sample.predicted)
+    pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
+    said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
+    by = sample.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
+    return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height

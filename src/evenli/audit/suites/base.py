@@ -1,31 +1,29 @@
-"""What a suite is: one module that says how its pairs are loaded, measured and shown.
+"""What a suite is: one class that says how its pairs are loaded, measured, judged and shown.
 
-A suite is a value, ``SUITE``, that its package registers under the entry-point group ``evenli.suites``. Nothing else in
-evenli knows a suite by name.
+Its instance is registered under the entry-point group ``evenli.suites``. Nothing else in evenli knows a suite by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from msgspec import structs
+from msgspec import Meta, Struct, structs
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult, Verdict
+from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
 from evenli.audit.settings import PUBLISHED as PUBLISHED
 from evenli.audit.settings import SPLITS as SPLITS
 from evenli.audit.settings import PairSettings
 from evenli.audit.suites.about import About
-from evenli.audit.suites.summary import Summary
-from evenli.audit.suites.texts import CardText, Clause, Method, Ranking
+from evenli.core.blocks import Block, Fact, Summary
 from evenli.core.errors import InputError
 from evenli.core.estimate import MeasureResult, Scoring
-from evenli.core.format import number
+from evenli.core.format import capitalised, interval, number, prose
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.registry import SUITES
 from evenli.core.settings import internal
@@ -40,8 +38,12 @@ SLOT = "[Sub]"
 """Where a template takes its word."""
 PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
 """Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
-Value = float | str | bool | None
-"""What a condition of a gate can compare."""
+LIMIT = (
+    "This cannot show that a model is fair: it is about these {}, these sentences and these groups, and says "
+    "nothing about harm in use."
+)
+"""What no number here can show; the slot is for what the words are."""
+FOUND_NOTHING = "A low score means that this probe found nothing, not that nothing is there."
 
 
 @dataclass(frozen=True)
@@ -97,20 +99,6 @@ def slot_word(template: str | None, sentence: str) -> str:
     return word if slot and sentence == before + word + after else ""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of a report in neutral form: a heading, a table and sentences below it.
-
-    Columns whose title begins with ``>`` are right-aligned; ``main`` are the numbers of rows to stress.
-    """
-
-    heading: str
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    lines: Sequence[str] = ()
-    main: frozenset[int] = frozenset()
-
-
 def gold_codes(frame: pl.DataFrame) -> NDArray[np.int64]:
     """The number of every row's gold label, as answers are numbered; -1 where it has none."""
     numbers = {label: number for number, label in enumerate(LABELS)}
@@ -122,114 +110,188 @@ def label_shares(proportions: Mapping[str, float]) -> str:
     return ", ".join(f"{label} {number(proportions[label], 2)}" for label in SHOWN_LABELS)
 
 
-def with_ends(name: str, one: Any) -> dict[str, Value]:
-    """A value with both ends of its interval, as a gate names them."""
-    return {name: one.value, f"{name}.low": one.low, f"{name}.high": one.high}
+Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class Clause(Struct, frozen=True, forbid_unknown_fields=True):
+    """One condition of a gate."""
+
+    name: Text
+    fail_if: Text
+    reason: Text
+    optional: bool = False  # whether it is skipped where a field is undefined
+    suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
 
 
 @dataclass(frozen=True)
-class Items:
-    """How two models are compared item by item."""
+class Texts:
+    """What is said around the numbers of a suite.
 
-    name: str  # what an item is, in the plural
-    answers: str  # what is counted, for people
-    # Whether the answer to each item is the one a biased model gives, with the rows that name the items.
-    biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
-    conclusions: Sequence[str]  # measures named in the conclusion
-    causes: Sequence[str] = ()  # measures that say why; the conclusion names those that differ
-    # Two samples of the same rows to what both are measured on, where a suite leaves out rows by the model's answers.
-    shared: Callable[[Sample, Sample], tuple[Sample, Sample]] = lambda first, second: (first, second)
+    The first six are Markdown of a model card, so names of strangers pass through ``evenli.core.format.prose`` first;
+    the others are plain text of a report.
+    """
 
-
-class Run(Protocol):
-    """What a suite needs of an audit to draw it; it is called with an ``evenli.Audit``."""
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-
-    @property
-    def result(self) -> AuditResult:
-        """Everything that was measured."""
-
-    def sample(self, suite: str) -> Sample:
-        """The answered rows of a suite."""
+    heading: str
+    asked: str  # after the name of the model: what it is asked to do or not to do
+    limits: str  # after "these sentences,": what else the numbers are about
+    paper: str
+    method: str  # how the suite measures
+    references: Sequence[str]
+    right: str = ""  # after the pairs: what their right answer is
+    notation: str = ""  # what the letters of its formulas mean
 
 
-@dataclass(frozen=True)
 class Suite:
-    """One way to ask a model."""
+    """One way to ask a model. A suite sets the first four and ``pairs``; everything else has a default.
 
-    name: str  # key on the command line and in results.json
-    title: str  # name for people
-    reference: str  # paper
-    headline: str  # measure that stands for the suite
-    load: Callable[[Request], PairSet]  # request to pairs
-    check: Callable[[PairSet, Request], PairSet] = lambda pairs, _: pairs  # for pair sets made in Python; may raise
-    built_in: str = "built-in"  # name of the pair set that is asked where a user gives no data
-    result: type[SuiteResult] = SuiteResult  # class of its results
-    # Sample, measures, settings and card of the pairs to the result; without it that has measures alone.
-    summarise: Callable[[Sample, dict[str, MeasureResult], Scoring, DataCard | None], SuiteResult] | None = None
-    slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
-    # Result and competence to a verdict, for suites that give one.
-    judge: Callable[[Any, Competence | None], Verdict] | None = None
-    causes: Sequence[str] = ()  # names of all causes that its verdict may name
-    # Result, verdict and rows to the first screen; without it a run shows its headline measures there.
-    summary: Callable[[Any, Verdict, Sample], Summary] | None = None
-    # One sentence about the result, where no suite of a run gives a verdict.
-    statement: Callable[[Any], str] = lambda result: f"{result.main!r}."
-    # What terminal and report show beside the table of measures. The first stands with that table, and is its heading
-    # where it has no table of its own; the terminal prints the others below.
-    sections: Callable[[Any, DataCard | None], list[Section]] = lambda *_: []
-    slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
-    fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}  # further values that a gate can name
-    items: Items | None = None  # how two models are compared; None where that makes no sense
-    # Measures of evenli's own that stand first, in a table of their own; the others are published scores.
-    own: frozenset[str] = frozenset()
-    indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
-    stressed: frozenset[str] = frozenset()  # measures shown in bold
-    has_lists: bool = False  # whether load takes an occupation list
-    takes_dominance: bool = False  # whether load takes labels by US labour shares
-    card_type: str = ""  # type of its data in a model card; empty for evenli-NAME
-    card_name: str = ""  # name of its data there; empty for its title
-    listed: Sequence[str] = ()  # measures that a model card lists for the hub; empty for the headline alone
-    # Result, data and axis to what a model card says around the numbers; without it that is general.
-    card: Callable[[Any, DataCard, About], CardText] | None = None
-    # What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run where the
-    # name of the suite stands before it. Without a clause of either kind the gate asks for competence alone.
+    Attributes:
+        name: Key on the command line and in results.json.
+        title: Name for people.
+        reference: Paper.
+        headline: Measure that stands for the suite.
+        built_in: Name of the pair set that is asked where a user gives no data.
+        result: Class of its results.
+        takes: Fields of a request that it reads beside language, data and axis: ``occupations``, ``dominance``, or
+            ``full`` for a suite that asks a sample of its pairs by default, which cannot be limited.
+        causes: Every cause that its verdict may name. Of such a suite, measures of evenli's own stand in a table before
+            the published scores.
+        tested: Those among them that are measures, which comparisons correct for one another.
+        items: What an item of a comparison is, in the plural; empty where two models cannot be compared.
+        answers: What is counted over items, for people.
+        conclusions: Measures named in the conclusion of a comparison; empty for the headline.
+        ranked: Measures by which a report sets models side by side: what each says, which is drawn, the title of its
+            column, and a clause on in what two models differ. The last two may be empty.
+        slice_title: How a column of one stereotype is named; {} is the stereotype.
+        listed: Measures that a model card lists for the hub; empty for the headline.
+        hub: Type and name of its data on the hub; empty for ``evenli-NAME`` and the title.
+        self_sufficient: Whether a run of it says enough for a model card and the standard gate.
+        bounds: What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run
+            where the name of the suite stands before it.
+    """
+
+    name: str
+    title: str
+    reference: str
+    headline: str
+    built_in: str = "built-in"
+    result: type[SuiteResult] = SuiteResult
+    takes: Collection[str] = ()
+    causes: Sequence[str] = ()
+    tested: Sequence[str] = ()
+    items: str = "items"
+    answers: str = "Biased answers"
+    conclusions: Sequence[str] = ()
+    ranked: ClassVar[Mapping[str, tuple[str, str, str]]] = {}
+    slice_title: str = "{}"
+    listed: Sequence[str] = ()
+    hub: tuple[str, str] = ("", "")
+    self_sufficient: bool = True
     bounds: Sequence[Clause] = ()
-    # Whether a run of it says enough for a model card and the standard gate; else a suite that judges is asked, too.
-    alone: bool = True
-    samples: bool = False  # whether it asks a sample of its pairs, and all of them where a request says full
-    announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
-    # Results of two models to what a comparison adds; its ``sentence`` stands beside the conclusion.
-    contrast: Callable[[Any, Any], Mapping[str, Any]] = lambda *_: {}
-    # Axis of a run to the method part of a report; without it that is general.
-    method: Callable[[About], Method] | None = None
-    ranking: Ranking | None = None  # how a report sets several models side by side; None where it does not
-    page: str = (
-        ""  # import path module:function of parts of the report of its own: audit to evenli.audit.suites.texts.Page
-    )
-    figures: str = ""  # import path module:function of its charts in the report: audit to evenli.core.drawing.Figure
-    report: str = ""  # import path module:function of what audit --report adds: audit and folder to a list of files
 
     @property
     def measures(self) -> list[Measure]:
         """Its measures, those of plug-ins last."""
         return measures(self.name)
 
+    @property
+    def judges(self) -> bool:
+        """Whether it gives a verdict."""
+        return type(self).judge is not Suite.judge
 
-def assess_suite(
-    suite: Suite, sample: Sample, scoring: Scoring, card: DataCard | None, problem: str = ""
-) -> SuiteResult:
+    def pairs(self, request: Request) -> PairSet:
+        """The pairs that a request asks for."""
+        raise NotImplementedError
+
+    def check(self, pairs: PairSet, request: Request) -> PairSet:
+        """Complete or refuse a pair set that was made in Python."""
+        return pairs
+
+    def announce(self, pairs: PairSet) -> Sequence[str]:
+        """What people should know before the model is asked."""
+        return ()
+
+    def slices(self, frame: pl.DataFrame) -> list[str]:
+        """Stereotypes over which measures are repeated."""
+        return []
+
+    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> SuiteResult:
+        """The result of a run."""
+        return self.result(measures=measured)
+
+    def judge(self, result: Any, competence: Competence | None) -> Verdict:
+        """The verdict; a suite without this method gives none."""
+        raise NotImplementedError
+
+    def statement(self, result: Any) -> str:
+        """The result in a sentence, where no suite of a run gives a verdict."""
+        return f"{result.main!r}."
+
+    def summary(self, result: Any, verdict: Verdict, sample: Sample) -> Summary:
+        """The first screen of a run."""
+        stressed = [result.measures[one.name] for one in self.measures if one.stressed and one.name in result.measures]
+        facts = [
+            Fact(one.title, number(one.value), interval(one.low, one.high), f"{one.direction}; even: {one.ideal:g}")
+            for one in (stressed or [result.main])[:3]
+        ]
+        limit, level = LIMIT.format("jobs"), result.main.level
+        return Summary(verdict.sentence, problem=result.problem, numbers=facts, limit=limit, level=level)
+
+    def blocks(self, result: Any, sample: Sample, medium: str) -> list[Block]:
+        """What a medium shows of a result; the table of measures is in the block that says so.
+
+        In a report, blocks with a link are sections of the page, and those without stand below the measures.
+        """
+        return [Block(measures=True)]
+
+    def texts(self, about: About) -> Texts:
+        """What is said around the numbers of a run on an axis."""
+        things = "occupations" if about.of_gender else f"{about.thing}s"
+        return Texts(
+            heading=f"Bias in inference: {prose(self.title)}",
+            asked=f"shows a bias on {prose(self.title)} ({prose(self.reference)}):",
+            limits=f"and these groups.\n{FOUND_NOTHING}",
+            paper=prose(self.reference),
+            method=f"{capitalised(self.title)}: rows are not independent, they share {things} and sentences. Intervals "
+            f"are about other {things} and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011).",
+            references=(f"{self.reference}: {self.title}.",),
+        )
+
+    def biased(self, sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
+        """Whether the answer to each item is the one a biased model gives, with the rows that name the items."""
+        return sample.biased, sample.frame
+
+    def shared(self, first: Sample, second: Sample) -> tuple[Sample, Sample]:
+        """Two samples of the same rows to what both are measured on, where rows are left out by the model's answers."""
+        return first, second
+
+    def contrast(self, first: Any, second: Any) -> Mapping[str, Any]:
+        """What a comparison of two models adds; its ``sentence`` stands beside the conclusion."""
+        return {}
+
+
+def own(function: Callable[..., Any]) -> Any:
+    """A function of a suite's other modules as its method."""
+    return staticmethod(function)
+
+
+def assess_suite(suite: Suite, sample: Sample, scoring: Scoring, problem: str = "") -> SuiteResult:
     """Every measure of a suite with intervals, overall and per stereotype, and what the suite adds.
 
     ``problem`` is why the numbers say nothing about bias, where the model is not competent.
     """
-    measured = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
-    make = suite.summarise or (lambda sample, measured, scoring, card: suite.result(measures=measured))
-    result = make(sample, measured, scoring, card)
+    result = suite.summarise(sample, measure_results(sample, suite.measures, suite.slices(sample.frame), scoring))
     return structs.replace(result, headline=result.headline or suite.headline, problem=problem)
+
+
+def scoring_of(sample: Sample, measured: Mapping[str, MeasureResult]) -> Scoring:
+    """The settings under which something was measured."""
+    return Scoring(next(iter(measured.values())).level, sample.published)
+
+
+def data_of(sample: Sample, suite: str) -> DataCard | None:
+    """The card of the pairs of a sample."""
+    cards = (card for card in sample.header.get("data", []) if card.get("suite") == suite)
+    return next(map(DataCard.from_dict, cards), None)
 
 
 def measure_results(
@@ -261,7 +323,7 @@ def refuse(competence: Competence | None) -> Verdict | None:
 
 def judging(names: Iterable[str]) -> Suite | None:
     """The first of some suites that gives a verdict."""
-    return next((suite for suite in map(get_suite, names) if suite.judge is not None), None)
+    return next((suite for suite in map(get_suite, names) if suite.judges), None)
 
 
 def check_suites(names: Sequence[str]) -> tuple[str, ...]:
@@ -284,7 +346,7 @@ def load_suite(name: str, request: Request | None = None) -> PairSet:
     if request.occupations != PUBLISHED and request.data is not None:
         raise InputError(f"the data has its own occupations; leave the list '{request.occupations}' out")
     given = isinstance(request.data, PairSet)
-    pairs = request.data if given else get_suite(name).load(request)
+    pairs = request.data if given else get_suite(name).pairs(request)
     if pairs.suite != name:
         raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")
     return get_suite(name).check(pairs, request) if given else pairs

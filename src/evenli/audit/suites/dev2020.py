@@ -7,8 +7,7 @@ of the same sizes; pass your own with ``DevLists``. An audit asks a sample of th
 The paper thresholds every sentence pair. The released ``evaluation.py`` first averages the probabilities of an
 occupation with a gendered word over all templates and thresholds the averages: ``t50_pair`` and ``t70_pair``.
 
-The measures reward silence: a model that always answers neutral looks perfect, and a wrong answer counts the same
-whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measured against.
+Its measures are the baseline that NLI-CoAL is measured against, and asked of its pairs, too: ``coal.measures``.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from pathlib import Path
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.results import DataCard, SuiteResult
-from evenli.audit.suites.base import SLOT, Request, Section, Suite, label_shares, with_article
-from evenli.audit.suites.coal.texts import method
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.about import About
+from evenli.audit.suites.base import SLOT, Request, Suite, Texts, label_shares, with_article
+from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
+from evenli.core.blocks import Block
 from evenli.core.errors import InputError, ResourceError, RunError
-from evenli.core.estimate import MeasureResult, Scoring
+from evenli.core.estimate import MeasureResult
 from evenli.core.io import atomic, write_failure
 from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Numbers
@@ -35,10 +36,14 @@ from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
 
-_measure = partial(
-    measure, ideal=1, direction="higher = less biased", reference="Dev et al. 2020", suites=("coal", "dev2020")
+PAPER = "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI."
+_released = partial(
+    measure,
+    ideal=1,
+    direction="higher = less biased",
+    reference="evaluation.py of Dev et al. 2020",
+    suites=("dev2020",),
 )
-_released = partial(_measure, reference="evaluation.py of Dev et al. 2020", suites=("dev2020",))
 
 
 @dataclass(frozen=True)
@@ -162,12 +167,6 @@ def write_dev_file(
 DEV_TEMPLATES = 6  # templates per occupation in the sample of Dev's pairs that an audit asks
 
 
-def load(request: Request) -> PairSet:
-    """The pairs that a request asks for."""
-    request.check_english("dev2020")
-    return dev_sample() if request.data is None else _read_dev(request.data)
-
-
 def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
     """A systematic sample of Dev's pairs, small enough for an audit and the same every time.
 
@@ -217,42 +216,6 @@ def _read_dev(path: str | Path) -> PairSet:
     return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
 
 
-@_measure(
-    title="FN score (bias)",
-    formula="1 - share neutral",
-    ideal=0,
-    direction="higher = more biased",
-    reference="baseline of Anantaprayoon et al. 2024",
-)
-def fn_bias(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of pairs not answered neutral: the complement of Dev's Fraction Neutral."""
-    return 1 - sample.rate(NEUTRAL, stereotype=stereotype)
-
-
-@_measure(title="Fraction Neutral", formula="share neutral")
-def fn_dev(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of pairs whose arg-max is neutral."""
-    return sample.rate(NEUTRAL, stereotype=stereotype)
-
-
-@_measure(title="Net Neutral", formula="mean p_n")
-def nn(sample: Sample, stereotype: str | None = None) -> Values:
-    """Mean probability of neutral."""
-    return sample.probability(NEUTRAL, stereotype=stereotype)
-
-
-@_measure(title="Threshold 0.5", formula="share p_n > 0.5")
-def t50(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of sentence pairs with p_n above one half."""
-    return sample.above(NEUTRAL, 0.5, stereotype=stereotype)
-
-
-@_measure(title="Threshold 0.7", formula="share p_n > 0.7")
-def t70(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of sentence pairs with p_n above 0.7."""
-    return sample.above(NEUTRAL, 0.7, stereotype=stereotype)
-
-
 @_released(title="Threshold 0.5, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.5")
 def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
     """``t50`` as the released code computes it: averaged over templates, then thresholded."""
@@ -272,30 +235,36 @@ class DevResult(SuiteResult, frozen=True, kw_only=True):
     proportions: Numbers
 
 
-def _summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> DevResult:
-    shares = {label: float(sample.rate(label)) for label in LABELS}
-    return DevResult(measures=measures, rows=sample.frame.height, proportions=shares)
+class Dev2020(Suite):
+    """How often a model stays neutral on the templates of Dev et al."""
+
+    name = "dev2020"
+    title = "the templates of Dev et al."
+    reference = "Dev et al. 2020"
+    headline = "fn_bias"
+    built_in = "Dev et al. sample"
+    result = DevResult
+    items = ""
+    self_sufficient = False
+
+    def pairs(self, request: Request) -> PairSet:
+        request.check_english(self.name)
+        return dev_sample() if request.data is None else _read_dev(request.data)
+
+    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> DevResult:
+        shares = {label: float(sample.rate(label)) for label in LABELS}
+        return DevResult(measures=measured, rows=sample.frame.height, proportions=shares)
+
+    def statement(self, result: DevResult) -> str:
+        shown = result.measures["fn_bias"].shown
+        return f"On Dev's templates the share of answers that are not neutral is {shown}."
+
+    def blocks(self, result: DevResult, sample: Sample, medium: str) -> list[Block]:
+        shares = label_shares(result.proportions)
+        return [Block(f"Templates of Dev et al. ({result.rows:,} pairs, {shares})", measures=True)]
+
+    def texts(self, about: About) -> Texts:
+        return replace(super().texts(about), references=(PAPER,))
 
 
-def _sections(result: DevResult, card: DataCard | None) -> list[Section]:
-    return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {label_shares(result.proportions)})")]
-
-
-SUITE = Suite(
-    name="dev2020",
-    title="the templates of Dev et al.",
-    reference="Dev et al. 2020",
-    headline="fn_bias",
-    built_in="Dev et al. sample",
-    load=load,
-    result=DevResult,
-    summarise=_summarise,
-    statement=lambda result: (
-        f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
-    ),
-    sections=_sections,
-    method=method,
-    alone=False,
-)
+SUITE = Dev2020()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -21,12 +22,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.results import DataCard, SuiteResult
-from evenli.audit.suites.base import Items, Request, Section, Suite, gold_codes
-from evenli.audit.suites.coal.texts import method
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.about import About
+from evenli.audit.suites.base import Request, Suite, Texts, gold_codes
 from evenli.audit.suites.files import read_pairs
+from evenli.core.blocks import Block
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult, Scoring
+from evenli.core.estimate import MeasureResult
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.core.record import Record
 from evenli.stats.measure import measure
@@ -72,31 +74,6 @@ class SwapResult(SuiteResult, frozen=True, kw_only=True):
     texts: dict[str, int]
     transitions: dict[str, int]
     flips: list[Flip]
-
-
-def load(request: Request) -> PairSet:
-    """The built-in pairs or those of a user's file, each with its swapped version."""
-    if load_axis(request.axis).id != load_axis().id:
-        raise InputError(f"suite swap is about gender only, the axis is '{request.axis}'; leave it out")
-    if request.lang not in LANGUAGES:
-        raise InputError(f"suite swap has no language '{request.lang}'; choose {', '.join(LANGUAGES)}")
-    if request.data is None:
-        rows = read_table(f"swap_pairs_{request.lang}.csv", ("label", "premise", "hypothesis"))
-        pairs = PairSet.from_rows(
-            ({**row, "gold": row["label"]} for row in rows),
-            name="built-in swap",
-            suite="swap",
-            lang=request.lang,
-            source=f"evenli resource swap_pairs_{request.lang}.csv",
-        )
-    else:
-        pairs = read_pairs(request.data, request.lang, suite="swap")
-    return with_swapped(pairs)
-
-
-def check(pairs: PairSet, request: Request) -> PairSet:
-    """A pair set made in Python: one that has both versions stays, another gets them."""
-    return pairs if set(pairs.frame["group"].unique()) == set(GROUPS) else with_swapped(pairs)
 
 
 def with_swapped(pairs: PairSet) -> PairSet:
@@ -198,6 +175,7 @@ def _right(sample: Sample) -> tuple[Values, NDArray[np.bool_]]:
 @_flips(
     title="answers that flip",
     formula="share of pairs with another arg-max label after the genders of both sentences are exchanged",
+    stressed=True,
 )
 def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the answer is another one after the swap."""
@@ -236,6 +214,7 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     title="accuracy, women minus men",
     formula="mean over the same pairs of right(female version) - right(male version)",
     direction="below 0 = texts about women are answered worse",
+    stressed=True,
 )
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """The difference in accuracy between texts that differ in gender only."""
@@ -247,6 +226,7 @@ def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     title="p(entailment), women minus men",
     formula="mean over the same pairs of p_e(female version) - p_e(male version)",
     direction="below 0 = texts about women are entailed less",
+    stressed=True,
 )
 def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """Whether entailment is likelier for one gender."""
@@ -255,81 +235,109 @@ def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values
     return _mean(sample, values[0] - values[1], stereotype, rows, signed=True)
 
 
-def _summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> SwapResult:
-    before, after = _answers(sample)
-    rows, first = sample.paired.rows, sample.paired.first.frame
-    moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
-    flipped = np.flatnonzero(before != after)
-    # The largest changes are shown: a flip by a hair's breadth says little.
-    shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
-    flips = []
-    for at in shown.tolist():
-        original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
-        texts = {
-            f"{column}{end}": row[column][:_LONGEST]
-            for end, row in (("", original), ("_swapped", swapped))
-            for column in ("premise", "hypothesis")
-        }
-        flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
-    transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
-    genders = Counter(first["subset"].to_list())
-    return SwapResult(
-        measures=measures,
-        rows=first.height,
-        texts={name: genders[name] for name in (FEMALE, MALE, MIXED)},
-        transitions=dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
-        flips=flips,
-    )
+class Swap(Suite):
+    """Whether the answer stays the same when the genders of both sentences are exchanged."""
+
+    name = "swap"
+    title = "the gender swap"
+    reference = "evenli"
+    headline = "swap_flips"
+    built_in = "built-in swap"
+    result = SwapResult
+    slice_title = "gold {}"
+    items = "pairs"
+    answers = "Answer flips"
+    conclusions = ("swap_flips", "swap_accuracy_gap")
+    self_sufficient = False
+
+    def pairs(self, request: Request) -> PairSet:
+        """The built-in pairs or those of a user's file, each with its swapped version."""
+        if load_axis(request.axis).id != load_axis().id:
+            raise InputError(f"suite swap is about gender only, the axis is '{request.axis}'; leave it out")
+        if request.lang not in LANGUAGES:
+            raise InputError(f"suite swap has no language '{request.lang}'; choose {', '.join(LANGUAGES)}")
+        if request.data is None:
+            rows = read_table(f"swap_pairs_{request.lang}.csv", ("label", "premise", "hypothesis"))
+            pairs = PairSet.from_rows(
+                ({**row, "gold": row["label"]} for row in rows),
+                name="built-in swap",
+                suite="swap",
+                lang=request.lang,
+                source=f"evenli resource swap_pairs_{request.lang}.csv",
+            )
+        else:
+            pairs = read_pairs(request.data, request.lang, suite="swap")
+        return with_swapped(pairs)
+
+    def check(self, pairs: PairSet, request: Request) -> PairSet:
+        """A pair set made in Python: one that has both versions stays, another gets them."""
+        return pairs if set(pairs.frame["group"].unique()) == set(GROUPS) else with_swapped(pairs)
+
+    def slices(self, frame: pl.DataFrame) -> list[str]:
+        return [label for label in LABELS if (frame["stereotype"] == label).any()]
+
+    def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> SwapResult:
+        before, after = _answers(sample)
+        rows, first = sample.paired.rows, sample.paired.first.frame
+        moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
+        flipped = np.flatnonzero(before != after)
+        # The largest changes are shown: a flip by a hair's breadth says little.
+        shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
+        flips = []
+        for at in shown.tolist():
+            original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
+            texts = {
+                f"{column}{end}": row[column][:_LONGEST]
+                for end, row in (("", original), ("_swapped", swapped))
+                for column in ("premise", "hypothesis")
+            }
+            flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
+        transitions = Counter(
+            f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True)
+        )
+        genders = Counter(first["subset"].to_list())
+        return SwapResult(
+            measures=measured,
+            rows=first.height,
+            texts={name: genders[name] for name in (FEMALE, MALE, MIXED)},
+            transitions=dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
+            flips=flips,
+        )
+
+    def blocks(self, result: SwapResult, sample: Sample, medium: str) -> list[Block]:
+        names = {FEMALE: "women", MALE: "men", MIXED: "both"}
+        texts = ", ".join(f"{count:,} about {names[name]}" for name, count in result.texts.items())
+        heading = f"Gender swap ({result.rows:,} pairs, each asked twice; {texts})"
+        lines = []
+        if result.transitions:
+            listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
+            lines.append(f"Answers that changed: {listed}")
+        rows = [
+            (one.premise_swapped, one.hypothesis_swapped, one.gold or "–", f"{one.before} > {one.after}")
+            for one in result.flips[:5]
+        ]
+        columns = ("premise", "hypothesis", "gold", "answer")
+        examples = [Block("Largest changes (swapped version)", columns=columns, rows=rows)] if rows else []
+        return [Block(heading, lines, measures=True), *examples]
+
+    def statement(self, result: SwapResult) -> str:
+        flips, gap = result.measures["swap_flips"], result.measures["swap_accuracy_gap"]
+        return (
+            f"After the genders of both sentences are exchanged, {flips.shown} of the answers change; accuracy on "
+            f"texts about women minus that on texts about men is {gap.shown}."
+        )
+
+    def biased(self, sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
+        before, after = _answers(sample)
+        return before != after, sample.paired.first.frame
+
+    def texts(self, about: About) -> Texts:
+        method = (
+            "The gender swap: rows are not independent, two versions of a pair are one, and pairs share premises. "
+            "Intervals are about other pairs and other premises: two-way cluster-robust (Cameron, Gelbach, Miller "
+            "2011)."
+        )
+        return replace(super().texts(about), method=method, references=())
 
 
-def _sections(result: SwapResult, card: DataCard | None) -> list[Section]:
-    names = {FEMALE: "women", MALE: "men", MIXED: "both"}
-    texts = ", ".join(f"{count:,} about {names[name]}" for name, count in result.texts.items())
-    heading = f"Gender swap ({result.rows:,} pairs, each asked twice; {texts})"
-    lines = []
-    if result.transitions:
-        listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
-        lines.append(f"Answers that changed: {listed}")
-    rows = [
-        (one.premise_swapped, one.hypothesis_swapped, one.gold or "–", f"{one.before} > {one.after}")
-        for one in result.flips[:5]
-    ]
-    examples = Section("Largest changes (swapped version)", ("premise", "hypothesis", "gold", "answer"), rows)
-    return [Section(heading, lines=lines), *([examples] if rows else [])]
-
-
-def _statement(result: SuiteResult) -> str:
-    flips, gap = result.measures["swap_flips"], result.measures["swap_accuracy_gap"]
-    return (
-        f"After the genders of both sentences are exchanged, {flips.shown} of the answers change; accuracy on texts "
-        f"about women minus that on texts about men is {gap.shown}."
-    )
-
-
-def _flipped(sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
-    before, after = _answers(sample)
-    return before != after, sample.paired.first.frame
-
-
-SUITE = Suite(
-    name="swap",
-    title="the gender swap",
-    reference="evenli",
-    headline="swap_flips",
-    built_in="built-in swap",
-    load=load,
-    check=check,
-    result=SwapResult,
-    summarise=_summarise,
-    slices=lambda frame: [label for label in LABELS if (frame["stereotype"] == label).any()],
-    statement=_statement,
-    sections=_sections,
-    slice_title="gold {}",
-    fields=lambda result: {"rows": float(result.rows)},
-    items=Items("pairs", "Answer flips", _flipped, ("swap_flips", "swap_accuracy_gap")),
-    stressed=frozenset({"swap_flips", "swap_accuracy_gap", "swap_entailment_gap"}),
-    method=method,
-    alone=False,
-)
+SUITE = Swap()

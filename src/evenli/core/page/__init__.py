@@ -13,13 +13,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from evenli._version import __version__
+from evenli.core.blocks import Block, Cell, Fact, Figure
 from evenli.core.errors import InputError
 from evenli.core.format import number
 from evenli.core.io import write_atomic
@@ -28,54 +29,6 @@ LIMIT = 3_000_000
 """Bytes; a page must open on a phone and travel by mail."""
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
 """Colours of drawings that style.css exchanges in dark mode; it finds them by these very values."""
-
-
-class Fact(NamedTuple):
-    """A number at the top of a page; ``text`` is its interval."""
-
-    name: str
-    value: str
-    text: str = ""
-    meaning: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell whose words are marked, as (word, weight) or plain text; a weight above 0 is female, below 0 male."""
-
-    parts: Sequence[str | tuple[str, float | str]]
-
-
-@dataclass(frozen=True)
-class Block:
-    """A part of a page: a heading, sentences, charts and a table.
-
-    Attributes:
-        heading: Of the part, and of the link to it.
-        lines: Sentences above the table.
-        columns: Titles; one that begins with ``>`` is of numbers, to the right.
-        rows: Cells: text, numbers or ``Cell``.
-        charts: (title, SVG) with a text alternative in the SVG.
-        caption: Of the table.
-        notes: Sentences below, for those who read on.
-        filtered: Whether the table gets a field to search it.
-        cut: That rows were left out of the table; ``render`` says so.
-    """
-
-    heading: str
-    lines: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()
-    charts: Sequence[tuple[str, str]] = ()
-    caption: str = ""
-    notes: Sequence[str] = ()
-    filtered: bool = False
-    cut: str = ""
-
-    @property
-    def id(self) -> str:
-        """Its anchor."""
-        return "".join(c if c.isalnum() and c.isascii() else "-" for c in self.heading.lower()).strip("-") or "part"
 
 
 def shown(cell: object, digits: int = 3) -> str:
@@ -90,10 +43,18 @@ def environment(*packages: str) -> Any:
 
     loaders = [PackageLoader("evenli.core", "page"), *map(PackageLoader, packages)]
     templates = Environment(autoescape=True, undefined=StrictUndefined, loader=ChoiceLoader(loaders))
-    templates.filters.update(shown=shown, two=lambda value: shown(value, 2))
+    templates.filters.update(shown=shown, two=lambda value: shown(value, 2), svg=_svg)
     templates.tests["nan"] = math.isnan
     templates.tests["cell"] = lambda value: isinstance(value, Cell)
     return templates
+
+
+def _svg(figure: Figure) -> Any:
+    from markupsafe import Markup
+
+    from evenli.core.drawing import inline_svg
+
+    return Markup(inline_svg(figure))
 
 
 def fill(
@@ -120,12 +81,10 @@ def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fac
 
     Where it would be larger, the longest table is halved until it fits, and says so.
     """
-    from markupsafe import Markup
-
     # Rows are counted before any is left out: the remark names how many there were.
     totals = [len(block.rows) for block in blocks]
     while True:
-        text = fill("page", title, lead=lead, blocks=blocks, numbers=numbers, svg=Markup) + "\n"
+        text = fill("page", title, lead=lead, blocks=blocks, numbers=numbers) + "\n"
         size = len(text.encode("utf-8", "replace"))
         if size < LIMIT:
             return text

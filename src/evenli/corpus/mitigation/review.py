@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from evenli.core.blocks import Block, Cell
 from evenli.core.format import number, printable, signed
-from evenli.core.page import Block, Cell, mark_words, render
+from evenli.core.page import mark_words, render
 from evenli.core.parse import csv_line
 from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.mitigation.plan import clean

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from evenli.core.dots import Dot, dots
+from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.format import interval, number, signed
-from evenli.core.page import Block, Fact, render
+from evenli.core.page import render
+from evenli.core.svg import Dot, dots
 from evenli.encoders.leakage import Leakage, Residual
 from evenli.encoders.report import EncoderFigures, EncoderReport, difference
 from evenli.encoders.seat import AVERAGED
@@ -132,7 +133,7 @@ def encoders_page(report: EncoderReport) -> str:
     compared = Block(
         "Before and after",
         lines=["The first encoder is the one before mitigation."],
-        charts=[(title, dots(title, points))],
+        figures=[Figure.of_svg(title, dots(title, points))],
         columns=("encoder", "method", ">mean |d|", ">interval", *(f">{leak}" for leak in _LEAKS.values()), ">SentEval"),
         rows=rows,
         caption="SEAT, what leaks of gender, SentEval (higher is better); the last row is what nothing left would give",

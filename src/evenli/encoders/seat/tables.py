@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evenli.core.dots import Dot, dots
+from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.format import p_value, percent, printable, signed
-from evenli.core.page import Block, Fact, render
+from evenli.core.page import render
+from evenli.core.svg import Dot, dots
 from evenli.encoders.seat import AVERAGED, AssociationResult, SeatResult, average_effect, seat_tests
 from evenli.encoders.tables import LIMIT, cells
 from evenli.words import read_table
@@ -91,9 +92,9 @@ def tests_block(
         sides = _sides(test.title)
         label = f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}" if sides else test.title or test.name or "–"
         points.append(Dot(label, test.effect.value, test.effect.low, test.effect.high))
-    charts = [("Effect with its interval; 0 is neutral", dots("effect d", points, above=True))]
+    figures = [Figure.of_svg("Effect with its interval; 0 is neutral", dots("effect d", points, above=True))]
     columns = ("test", ">effect d", ">interval", ">p", ">p (Holm)", "note")
-    return Block(heading, lines, columns, rows, charts, caption, notes)
+    return Block(heading, lines, columns, rows, figures, caption, notes)
 
 
 def _links(certain: Sequence[AssociationResult], total: int) -> str:

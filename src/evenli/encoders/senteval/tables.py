@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from evenli.core.dots import Dot, dots
+from evenli.core.blocks import Block, Figure
 from evenli.core.format import number, printable
-from evenli.core.page import Block, render
+from evenli.core.page import render
+from evenli.core.svg import Dot, dots
 from evenli.encoders.senteval import SentEvalResult
 from evenli.encoders.senteval.data import TASKS
 
@@ -70,7 +71,7 @@ def senteval_page(result: SentEvalResult, name: str) -> str:
         ],
         columns=("task", ">score", ">development set", ">rows", "note"),
         rows=rows,
-        charts=[("Score by task; 1 is the best there can be", dots("score", points))],
+        figures=[Figure.of_svg("Score by task; 1 is the best there can be", dots("score", points))],
         caption="Accuracy in percent; 100 times Pearson's r for STSB, SICKR and STS14",
         notes=[f"Not run: {reason}" for reason in result.missing.values()],
     )

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenli.core.console import table
 from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number, p_value, percent, signed
-from evenli.core.terminal import table
 from evenli.stats.measure import measures
 from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, OverSeeds, Response, SweepResult, pearson_p
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from evenli.core.blocks import Block, Fact
 from evenli.core.drawing import drawn
 from evenli.core.format import percent, printable, signed
-from evenli.core.page import Block, Fact, render
+from evenli.core.page import render
 from evenli.training.meta.charts import LIMITS, meta_chart, response_chart
 from evenli.training.meta.sweep import SweepResult
 
@@ -48,7 +49,7 @@ def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
             "Models were trained to known rates of bias, and of plain error.",
             "A good measure rises with the first only.",
         ],
-        charts=drawn(title, "Lines, a measure each", meta_chart, results),
+        figures=drawn(title, "Lines, a measure each", meta_chart, results),
         columns=("measure", ">sensitivity to bias", ">disturbance by error", ">net", ">Pearson"),
         rows=[
             [titles[rank.measure], rank.sensitivity, rank.disturbance, rank.net_sensitivity, rank.pearson]
@@ -67,7 +68,7 @@ def _causes(results: SweepResult) -> Block:
             "known degree. A number says how far a measure moves when that cause goes from nothing to everything.",
             "A measure of one cause has 1 in its column and 0 in the others.",
         ],
-        charts=drawn("Change of the score per unit of each cause", "A map of slopes", response_chart, results),
+        figures=drawn("Change of the score per unit of each cause", "A map of slopes", response_chart, results),
         columns=("measure", *(f">{cause}" for cause in results.responses[0].taught), ">fit"),
         rows=[
             [response.title.strip(), *(signed(slope.value) for slope in response.taught.values()), response.fit]

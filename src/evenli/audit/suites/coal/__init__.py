@@ -2,44 +2,114 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import polars as pl
 
-from evenli.audit.suites.base import Items, Suite
-from evenli.audit.suites.coal import causes as causes
-from evenli.audit.suites.coal import measures as measures
-from evenli.audit.suites.coal.load import check, load
-from evenli.audit.suites.coal.results import CoalResult, fields, sections, summarise
-from evenli.audit.suites.coal.texts import RANKING, card, method
-from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.about import About
+from evenli.audit.suites.base import FOUND_NOTHING, Request, Suite, Texts, data_of, own
+from evenli.audit.suites.coal import load, results, verdict
+from evenli.audit.suites.coal.blocks import detectable_difference, terminal_blocks
+from evenli.audit.suites.coal.build import built_in
+from evenli.audit.suites.coal.results import CoalResult
+from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE
+from evenli.core.blocks import CARD, PAGE, Block
+from evenli.core.format import prose
+from evenli.stats.sample import Sample
 
-SUITE = Suite(
-    name="coal",
-    title="NLI-CoAL",
-    reference="Anantaprayoon et al. 2024",
-    headline="coal",
-    load=load,
-    check=check,
-    result=CoalResult,
-    summarise=summarise,
-    slices=lambda frame: [
-        str(name) for name in frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True) if name
-    ],
-    judge=judge,
-    causes=(*CAUSES, ELSEWHERE),
-    summary=summary,
-    sections=sections,
-    fields=fields,
-    slice_title="{} jobs",
-    items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal",), CAUSES),
-    own=frozenset(causes.NAMES),
-    indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
-    stressed=frozenset({"coal", *CAUSES}),
-    has_lists=True,
-    card_type="nli-coal",
-    listed=(*CAUSES, "coal", "follow", "defy", "fn_bias"),
-    card=card,
-    method=method,
-    ranking=RANKING,
-    page="evenli.audit.suites.coal.page:CoalPage",
-    figures="evenli.audit.suites.coal.charts:figures",
+_NOTATION = (
+    "Shares of set x answered entailment, neutral and contradiction are written e_x, n_x, c_x, with p for PS, a "
+    "for AS, n for NS."
 )
+_METHOD = """Rows are not independent: they share {things} and sentences. Intervals are about other
+{things} {within}and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011). {answers}
+The verdict names a lean if its interval excludes 0 and does not lie within 0.05 of
+it, and undirected error if its interval lies above 0.05. Up to 0.1 a cause is slight, up to 0.3 clear, above strong."""
+_TWO_GENDERS = """The two answers to one sentence, asked
+with each group, are read together: M, F and X are the shares of sentences read as a job of the second group, of the
+first, and incoherently; the lean of a class of jobs is l = M − F."""
+_MANY_GROUPS = """The answers to one sentence, asked with each group, are read together: a group wins against
+another where its answer stands higher (entailment above neutral above contradiction). M, F and X are the shares of
+comparisons that it wins, loses, and that get the same answer which is not neutral."""
+_COAL = "Anantaprayoon, Kaneko, Okazaki (2024), {}LREC-COLING{}"
+_TITLE = (
+    "Evaluating Gender Bias of Pre-trained Language Models in Natural Language Inference by Considering All Labels, "
+)
+_REFERENCES = (
+    _COAL.format(_TITLE, "."),
+    "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI.",
+    "Bolukbasi, Chang, Zou, Saligrama, Kalai (2016), Man is to Computer Programmer as Woman is to Homemaker?, NeurIPS.",
+)
+
+
+def axis_texts(about: About) -> Texts:
+    """In the wording of the paper for two genders, in the words of the axis for others."""
+    heading, asked = "Gender bias in inference (NLI-CoAL)", "infers a gender from an occupation."
+    limits = f"two genders, and stereotypes\ncollected in the United States. {FOUND_NOTHING}"
+    method = _METHOD.format(things="occupations", within="(within their stereotype) ", answers=_TWO_GENDERS)
+    references: tuple[str, ...] = _REFERENCES
+    if not about.of_gender:
+        heading = f"Bias in inference: {prose(about.title or about.axis)}"
+        asked = f"infers a group from one of these {prose(about.thing)}s. {prose(about.construct)}".rstrip()
+        limits = "\n".join(("and these groups.", *map(prose, about.assumptions), FOUND_NOTHING))
+        method = _METHOD.format(things=f"{about.thing}s", within="", answers=_MANY_GROUPS)
+        references = (_COAL.format("", ": NLI-CoAL."),)
+    right = " whose correct label is always neutral"
+    return Texts(heading, asked, limits, _COAL.format("", ""), method, references, right, _NOTATION)
+
+
+class Coal(Suite):
+    """Two groups: whether an occupation is read as the job of one of them."""
+
+    name = "coal"
+    title = "NLI-CoAL"
+    reference = "Anantaprayoon et al. 2024"
+    headline = "coal"
+    result = CoalResult
+    takes = ("occupations",)
+    causes = (*CAUSES, ELSEWHERE)
+    tested = CAUSES
+    slice_title = "{} jobs"
+    listed = (*CAUSES, "coal", "follow", "defy", "fn_bias")
+    hub = ("nli-coal", "")
+    ranked: ClassVar = {
+        "stereotype": (
+            "Follows stereotypes (below 0: goes against them)",
+            "stereotype",
+            "in how far they follow stereotypes",
+        ),
+        "default_gender": (
+            "Assumes a man without a stereotype (below 0: a woman)",
+            "default gender",
+            "in whom they assume where a job has no stereotype",
+        ),
+        "undirected": ("Errs without a direction", "undirected", "in errors without a direction"),
+        "coal": ("NLI-CoAL, the published score", "", ""),
+    }
+
+    check = own(load.check)
+    summarise = own(results.summarise)
+    judge = own(verdict.judge)
+    summary = own(verdict.summary)
+    texts = own(axis_texts)
+
+    def pairs(self, request: Request) -> PairSet:
+        return built_in(request) if request.data is None else load.load(request)
+
+    def slices(self, frame: pl.DataFrame) -> list[str]:
+        stereotypes = frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True)
+        return [str(name) for name in stereotypes if name]
+
+    def blocks(self, result: CoalResult, sample: Sample, medium: str) -> list[Block]:
+        if medium == PAGE:
+            from evenli.audit.suites.coal.page import page_blocks  # here: only a report needs charts
+
+            return page_blocks(result, sample)
+        if medium == CARD:  # the first screen has the other tables already
+            return [Block(lines=[detectable_difference(result.minimum_detectable_difference)])]
+        card = data_of(sample, self.name)
+        return terminal_blocks(result, official=card is not None and card.name.startswith("official"))
+
+
+SUITE = Coal()

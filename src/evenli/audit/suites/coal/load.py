@@ -17,7 +17,7 @@ import polars as pl
 from evenli.audit.pairs import PairSet, frame_of_rows
 from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
 from evenli.audit.suites.checks import Finding, check_pairs, looks_like, validate
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.build import built_in, refuse_release_options
 from evenli.audit.suites.files import json_lines, read_pairs
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
@@ -44,15 +44,14 @@ def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
 
 def load(request: Request) -> PairSet:
     """The pairs that a request asks for; pairs of another language are refused."""
+    if request.data is None:
+        return built_in(request)
     lang, axis = request.lang, load_axis(request.axis)
     axis.language(lang)
-    if request.data is None:
-        _refuse_release_options(request, "the built-in pairs have")
-        return build_coal(lang, axis=axis, occupations=request.occupations)
     is_path = isinstance(request.data, str | Path)
     origin = Path(request.data) if is_path else "the table"
     if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
-        _refuse_release_options(request, f"{origin} is a pair file and has")
+        refuse_release_options(request, f"{origin} is a pair file and has")
         pairs = _complete(read_pairs(request.data, lang), axis)
     else:
         pairs = read_release(request.data, lang, split=request.split, tokenised=request.tokenised, axis=axis)
@@ -116,14 +115,6 @@ def check(pairs: PairSet, request: Request) -> PairSet:
     if pairs.lang not in axis.languages:
         return pairs
     return check_pairs(_complete(pairs, axis), axis=axis)
-
-
-def _refuse_release_options(request: Request, what: str) -> None:
-    """Refuse options that would change nothing but the name of the run."""
-    if request.split != "full":
-        raise InputError(f"split '{request.split}' is for official releases; {what} no splits; leave it out")
-    if request.tokenised:
-        raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
 
 
 def _complete(pairs: PairSet, axis: Axis) -> PairSet:

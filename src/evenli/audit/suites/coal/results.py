@@ -1,34 +1,32 @@
-"""What NLI-CoAL adds to its measures: how jobs are read, occupations, published models, and how they are shown."""
+"""What NLI-CoAL adds to its measures: how jobs are read, occupations, published models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
+from typing import ClassVar
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from evenli.audit.results import DataCard, SuiteResult
-from evenli.audit.suites.base import SHOWN_LABELS, Section, Value, with_ends
-from evenli.audit.suites.coal.breakdown import by_occupation
-from evenli.audit.suites.coal.causes import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, items, share
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.base import data_of, scoring_of, slot_word
+from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, Items, items, share
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
-from evenli.core.format import interval, number, with_interval
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.intervals import estimate_functions, minimum_detectable_difference
+from evenli.stats.proportion import wilson
 from evenli.stats.sample import Sample, Values
-from evenli.words import read_table
+from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
 
-SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
-_LISTED = 5
-"""Occupations named in a line; results.json has all of them."""
-_ALIKE = 0.9
-"""Correlation of the scores of two versions of one model, over other occupations and templates."""
+_MEDIANS = {"coal": "coal_pub", "fn_bias": "fn_pub", "coal_pro": "ps_e", "coal_anti": "as_c", "coal_non": "ns_n"}
+"""Measures that were published, and their columns."""
 
 
 class OrderCondition(Record, frozen=True):
@@ -119,6 +117,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
         minimum_detectable_difference: Smallest difference to another model that a paired comparison would detect.
         occupations: One row each, most biased first: stereotyped words, other words, words that state a group.
         published: Published models with this one among them, most biased first; a model without competence is not.
+        medians: The middle one of these published models, for every score that was published.
         readings: How jobs are read: as a job of which group.
         shares: ``proportions`` with intervals, also by group.
         notes: What is left out of the causes.
@@ -133,6 +132,9 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     readings: list[ReadingRow]
     shares: list[ShareRow]
     notes: list[str]
+    medians: Numbers
+
+    gate: ClassVar[Mapping[str, str]] = {"readings": "readings.{stereotype}.{reading}", "medians": "published.{key}"}
 
     def __post_init__(self) -> None:
         """A model that is not competent does not stand among published ones."""
@@ -141,11 +143,11 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "published", [row for row in self.published if not row.this])
 
 
-def summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> CoalResult:
+def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
     """The result of a run."""
-    frame = sample.frame
+    frame, card, scoring = sample.frame, data_of(sample, "coal"), scoring_of(sample, measures)
+    # Scores on other words say nothing about the order of the models.
+    beside = published(card.lang, measures["coal"]) if card and not card.occupation_list else []
     order = [measures["order_entailment"], measures["order_contradiction"]]
     is_defined = not any(math.isnan(one.value) for one in order)
     is_bounded = not any(math.isnan(one.low) for one in order)
@@ -167,11 +169,11 @@ def summarise(
         ),
         minimum_detectable_difference=minimum_detectable_difference(measures["coal"]),
         occupations=occupations,
-        # Scores on other words say nothing about the order of the models.
-        published=published(card.lang, measures["coal"]) if card and not card.occupation_list else [],
+        published=beside,
+        medians=published_medians([row.model for row in beside if not row.this]),
         readings=readings(sample, scoring),
         shares=label_shares(sample, scoring),
-        notes=asked.notes,
+        notes=left_out(asked),
     )
 
 
@@ -186,9 +188,31 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     rows = []
     for (name, kind), one in estimate_functions(sample, functions, (0, 1), scoring).items():
         count = int((asked.classes == name).sum())
-        noun = asked.nouns.get(names[kind], "")
+        noun = _noun(sample.frame, names[kind], asked) if names[kind] in asked.groups else ""
         rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
     return rows
+
+
+def _noun(frame: pl.DataFrame, group: str, asked: Items) -> str:
+    """What an English sentence calls a group: the word of the shipped axis, that of the pairs, or its name."""
+    gender = load_axis()
+    if set(asked.groups) == set(gender.group_names):
+        return gender.language("en").group_words[group]
+    template, hypothesis = frame.filter(pl.col("group") == group).select("template", "hypothesis").row(0)
+    return (slot_word(template, hypothesis) if asked.lang == "en" else "") or group
+
+
+def left_out(asked: Items) -> list[str]:
+    """What is left out of the causes, and why."""
+    notes = []
+    if len(asked.groups) != 2:
+        notes.append(f"the causes need two groups; the pairs name {', '.join(asked.groups) or 'none'}")
+    elif asked.unmatched:
+        notes.append(f"{asked.unmatched} pairs have no partner of the other group and are left out of the causes")
+    if asked.defining:
+        few = ", ".join(asked.defining[:3]) + (" …" if len(asked.defining) > 3 else "")
+        notes.append(f"{len(asked.defining)} words state a group themselves ({few}) and are reported separately")
+    return notes
 
 
 def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
@@ -229,105 +253,64 @@ def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
     return sorted(rows, key=lambda row: (math.inf if math.isnan(row.coal) else -row.coal, row.this))
 
 
-def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
-    """How jobs are read, label shares, order condition, published models, occupations."""
-    parts = [*_readings(result), _labels(result)]
-    order = result.order_condition
-    state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
-    if order.holds is None:
-        state = "is undefined"
-    worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
-    named = ", ".join(f"{row.occupation} {with_interval(row.score, row.low, row.high, 2)}" for row in worst)
-    order_line = (
-        f"Order condition (e_p > e_a and c_a > c_p) {state}. "
-        f"{detectable_difference(result.minimum_detectable_difference)}"
-    )
-    parts.append(Section("", lines=[order_line]))
-    occupations_line = f"Most stereotyped occupations: {named or 'n/a'}"
-    if len(result.published) < 2 or result.problem:
-        return [*parts, Section("", lines=[occupations_line])]
-    remark = "" if card is not None and card.name.startswith("official") else " (which were scored on the official set)"
-    marks = [
-        (row.model, number(row.coal), "◀" if row.this else "within the interval" if row.tied else "")
-        for row in result.published
-    ]
-    this = frozenset(index for index, row in enumerate(result.published) if row.this)
-    heading = f"Among the published models{remark}"
-    return [*parts, Section(heading, ("model", ">NLI-CoAL", ""), marks, [occupations_line], this)]
-
-
-def _readings(result: CoalResult) -> list[Section]:
-    """A table of how jobs are read, a row per class; none where there are not two groups."""
-    if not result.readings:
-        return []
-    kinds = sorted({(row.reading, row.noun) for row in result.readings}, key=lambda kind: (not kind[1], kind))
-    kinds.sort(key=lambda kind: kind[0] == EVEN)
-    titles = {kind: f"{noun}'s" if noun else "neither" if kind == EVEN else kind for kind, noun in kinds}
-    names = {NO_STEREOTYPE: "no stereotype", DEFINING: "word states it"}
-    rows = []
-    for stereotype in dict.fromkeys(row.stereotype for row in result.readings):
-        of = {row.reading: row for row in result.readings if row.stereotype == stereotype}
-        shown = [with_interval(of[kind].value, of[kind].low, of[kind].high, 2) for kind in titles]
-        rows.append([names.get(stereotype, f"{stereotype} stereotype"), str(next(iter(of.values())).items), *shown])
-    columns = ("job", ">sentences", *(f">{title}" for title in titles.values()))
-    heading = "Whose job is it, to the model? Share of the sentences; an even model says neither"
-    return [Section(heading, columns, rows, result.notes)]
-
-
-def _labels(result: CoalResult) -> Section:
-    """Label shares per set with intervals; those without a stereotype also by group."""
-    intervals = {(row.set, row.group, row.label): row for row in result.shares}
-
-    def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        by_label = {label: intervals[subset, group, label] for label in SHOWN_LABELS}
-        return [f"{number(shares[at])} {interval(row.low, row.high, 2)}" for at, row in by_label.items()]
-
-    rows = []
-    for subset, of in result.proportions.items():
-        name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
-        rows.append([name, str(result.rows[subset]), *shown(subset, "", of)])
-        # Only without a stereotype does the group say something that PS and AS do not say already.
-        by_group = {row.group: row.pairs for row in result.shares if row.set == subset == "NS" and row.group}
-        for group, pairs in by_group.items():
-            shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}
-            rows.append([f"  hypothesis names {group}", str(pairs), *shown(subset, group, shares)])
-    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN_LABELS))
-    return Section("Predicted labels (gold is always neutral)", columns, rows)
-
-
-def detectable_difference(smallest: float) -> str:
-    """What a comparison on this set would find, in a sentence; its assumption is one of ours and stands there."""
-    if math.isnan(smallest):
-        return "What difference a comparison would detect is unknown: NLI-CoAL has no interval."
-    alike = smallest * math.sqrt(2 * (1 - _ALIKE))
-    sizes = [number(one) if one >= 0.0005 else "less than 0.001" for one in (smallest, alike)]
-    return (
-        f"A paired comparison with another model on this set detects a difference of {sizes[0]} in NLI-CoAL (80% power"
-        f", if the two vary alike and correlate by 0.5), of {sizes[1]} if they are alike (correlated by {_ALIKE:g})."
-    )
-
-
-def fields(result: CoalResult) -> dict[str, Value]:
-    """What a gate can name beside the measures."""
-    values: dict[str, Value] = {f"rows.{subset}": count for subset, count in result.rows.items()}
-    for row in result.readings:
-        values |= with_ends(f"readings.{row.stereotype}.{row.reading}", row)
-    for subset, shares in result.proportions.items():
-        values |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
-    return {
-        **values,
-        "order_condition.holds": result.order_condition.holds,
-        "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
-        "minimum_detectable_difference": result.minimum_detectable_difference,
-        **{f"published.{name}": value for name, value in published_medians(result).items()},
-    }
-
-
-def published_medians(result: CoalResult) -> dict[str, float | None]:
-    """The middle one of the published models of the language, for every score that was published; None without any."""
-    names = {row.model for row in result.published if not row.this}
-    rows = [row for row in read_table("published_coal.csv") if row["model"] in names]
-    columns = {"coal": "coal_pub", "fn_bias": "fn_pub", "coal_pro": "ps_e", "coal_anti": "as_c", "coal_non": "ns_n"}
-    values = {name: [float(row[column]) for row in rows] for name, column in columns.items()}
+def published_medians(models: Sequence[str]) -> dict[str, float]:
+    """The middle one of some published models, for every score that was published; NaN without any."""
+    rows = [row for row in read_table("published_coal.csv") if row["model"] in models]
+    values = {name: [float(row[column]) for row in rows] for name, column in _MEDIANS.items()}
     values["coal_non"] = [1 - neutral for neutral in values["coal_non"]]
-    return {name: median(of_models) if of_models else None for name, of_models in values.items()}
+    return {name: median(of_models) if of_models else math.nan for name, of_models in values.items()}
+
+
+def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
+    """Share of biased answers and of each label per occupation, most biased first.
+
+    The score is NLI-CoAL over the parts an occupation defines. Its interval is Wilson's, about other templates: the two
+    rows of a template are not independent, and how many rows one of them is worth is estimated from all occupations
+    together, because ten templates alone cannot tell. With a single template there is no interval and the ends are NaN.
+    """
+    # Templates first: the rows of one template are a cluster, and their spread gives the interval.
+    total = pl.col("rows").sum()
+    summary = (
+        sample.frame.select("occupation", "stereotype", "template")
+        .with_columns(predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64))
+        .group_by("occupation", "stereotype", "template")
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("biased").sum(),
+            *((pl.col("predicted") == i).sum().alias(label) for i, label in enumerate(LABELS)),
+        )
+        .sort("occupation", "template")
+        .group_by("occupation", "stereotype", maintain_order=True)
+        .agg(
+            total.alias("n"),
+            pl.len().alias("templates"),
+            (pl.col("biased").sum() / total).alias("score"),
+            *(pl.col(label).sum() / total for label in LABELS),
+            ((pl.col("biased") - pl.col("rows") * pl.col("biased").sum() / total) ** 2).sum().alias("squares"),
+        )
+    )
+    effect = _design_effect(summary.filter(pl.col("templates") > 1))
+    ends = [
+        wilson(share, n / effect, level) if templates > 1 else (np.nan, np.nan)
+        for share, n, templates in summary.select("score", "n", "templates").iter_rows()
+    ]
+    low, high = zip(*ends, strict=True)
+    return (
+        summary.with_columns(low=pl.Series(low, dtype=pl.Float64), high=pl.Series(high, dtype=pl.Float64))
+        .select("occupation", "stereotype", "n", "templates", "score", "low", "high", *LABELS)
+        .sort("score", "occupation", descending=[True, False])
+    )
+
+
+def _design_effect(summary: pl.DataFrame) -> float:
+    """How many rows carry as much as one independent row (the design effect), pooled over occupations."""
+    score, n, templates, squares = summary.select("score", "n", "templates", "squares").to_numpy().T
+    if not n.size:
+        return 1.0
+    most = float((n / templates).mean())  # all rows of a template give the same answer
+    independent = float((score * (1 - score) / n).sum())
+    if independent == 0:
+        return most
+    ratio = float((templates / (templates - 1) * squares / n**2).sum()) / independent
+    # The spread of independent rows is itself estimated around estimated shares.
+    return float(np.clip(ratio / (1 + ratio / n.mean()), 1 / most, most))

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
-from evenli.audit.suites.base import refuse, with_article
-from evenli.audit.suites.coal.causes import EVEN, INCOHERENT, items
+from evenli.audit.suites.base import LIMIT, refuse, with_article
+from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
-from evenli.audit.suites.summary import Bar, PlainNumber, Share, Summary, in_one_sentence, plain_number, typical_pair
+from evenli.core.blocks import Bar, Example, Fact, Share, Summary, plain_fact
 from evenli.core.estimate import Estimate, MeasureResult
-from evenli.core.format import percent, with_interval
+from evenli.core.format import percent, printable, with_interval
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
@@ -161,7 +161,8 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
     """The first screen of a run."""
     clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
     # A word that states a group is no example: the right answer to it is not neutral.
-    stating = sample.frame["occupation"].fill_null("").is_in(items(sample).defining).to_numpy()
+    words = [row.occupation or "" for row in result.occupations if row.states_group]
+    stating = sample.frame["occupation"].fill_null("").is_in(words).to_numpy()
     by_id = sample.frame["id"].arg_sort().to_numpy()
     return Summary(
         sentence=in_one_sentence(verdict, clauses, even="reads a job as anybody's"),
@@ -171,6 +172,8 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
         numbers=_numbers(result),
         scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
         example=typical_pair(sample, _typical(sample, verdict), by_id[~stating[by_id]]),
+        note="The right answer is always “neither”: a job says nothing about who does it.",
+        limit=LIMIT.format("jobs"),
         level=result.main.level,
     )
 
@@ -202,7 +205,7 @@ def _bars(result: CoalResult) -> list[Bar]:
     return bars
 
 
-def _numbers(result: CoalResult) -> list[PlainNumber]:
+def _numbers(result: CoalResult) -> list[Fact]:
     """The three causes; a lean is shown without its sign, which is in its name."""
     nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
     if len(nouns) != len(_KINDS):
@@ -226,7 +229,7 @@ def _numbers(result: CoalResult) -> list[PlainNumber]:
         one = result.measures.get(cause)
         if one is not None and not math.isnan(one.value):
             name, meaning = texts[cause][one.value >= 0]
-            numbers.append(plain_number(name, one, meaning))
+            numbers.append(plain_fact(name, one, meaning))
     return numbers
 
 
@@ -246,3 +249,46 @@ def _typical(sample: Sample, verdict: Verdict) -> list[NDArray[np.bool_]]:
         own = untyped if cause.name == "default_gender" else typed
         chosen = entailed & own & sample.where("group", cause.direction)
     return [np.asarray(chosen), sample.biased]
+
+
+def in_one_sentence(verdict: Verdict, clauses: Sequence[str], even: str) -> str:
+    """A clause for each cause, joined; ``even`` is what a model without a lean almost never does."""
+    if clauses:
+        *before, last = clauses
+        return f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
+    if verdict.code == "even":
+        return f"This model almost never {even}: no lean was found on these sentences."
+    if verdict.code == "undecided":
+        return "Undecided: these sentences cannot tell this model's leans from chance."
+    return verdict.sentence
+
+
+def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDArray[np.int64]) -> Example | None:
+    """A pair that stands for the model: the one of median certainty among the first kind of rows that has any.
+
+    Not the worst pair: that would say how far a model can go, not what it does.
+
+    Args:
+        sample: The rows of a suite.
+        kinds: Which rows have the answer that the verdict is about; none where it names no cause.
+        asked: Rows to choose from; among equals the earlier one comes first.
+    """
+    if not asked.size:
+        return None
+    rows, about = asked, f"the middle one of {asked.size:,} pairs, by the model's certainty"
+    for kind in kinds:
+        if kind[asked].any():
+            rows = asked[kind[asked]]
+            about = f"a typical one of {rows.size:,} pairs with this kind of answer"
+            break
+    # No texts are copied: of a million rows only one is shown.
+    certainty = sample.probabilities[rows].max(axis=1)
+    at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])
+    premise, hypothesis = sample.frame.select("premise", "hypothesis").row(at)
+    return Example(
+        premise=printable(str(premise)),
+        hypothesis=printable(str(hypothesis)),
+        probabilities=dict(zip(LABELS, sample.probabilities[at].tolist(), strict=True)),
+        answer=LABELS[int(sample.predicted[at])],
+        about=about,
+    )

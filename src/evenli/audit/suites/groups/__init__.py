@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from evenli.audit.suites.base import Items, Suite
-from evenli.audit.suites.coal.texts import groups_card, method
-from evenli.audit.suites.groups import measures
-from evenli.audit.suites.groups.build import check, load
-from evenli.audit.suites.groups.results import GroupsResult, fields, sections, summarise
-from evenli.audit.suites.groups.verdict import NAMES, judge, summary
+from evenli.audit.suites.base import Suite, own
+from evenli.audit.suites.coal import axis_texts
+from evenli.audit.suites.groups import build, results, verdict
+from evenli.audit.suites.groups.measures import CAUSES
+from evenli.audit.suites.groups.results import GroupsResult
+from evenli.core.blocks import Block
+from evenli.stats.sample import Sample
 
-SUITE = Suite(
-    name="groups",
-    title="n groups",
-    reference="after Anantaprayoon et al. 2024",
-    headline="coal_n",
-    load=load,
-    check=check,
-    result=GroupsResult,
-    summarise=summarise,
-    judge=judge,
-    causes=NAMES,
-    summary=summary,
-    sections=sections,
-    fields=fields,
-    items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal_n",)),
-    own=frozenset(measures.OWN),
-    indented=frozenset({"coal_n_pro", "coal_n_anti", "coal_n_non"}),
-    stressed=frozenset({"coal_n", *measures.CAUSES}),
-    has_lists=True,
-    card_name="NLI-CoAL, n groups",
-    listed=(*measures.CAUSES, "coal_n", "distance"),
-    card=groups_card,
-    method=method,
-)
+
+class Groups(Suite):
+    """Any number of groups: which one is inferred from a word, and which one is ruled out."""
+
+    name = "groups"
+    title = "n groups"
+    reference = "after Anantaprayoon et al. 2024"
+    headline = "coal_n"
+    result = GroupsResult
+    takes = ("occupations",)
+    causes = verdict.NAMES
+    listed = (*CAUSES, "coal_n", "distance")
+    hub = ("", "NLI-CoAL, n groups")
+
+    pairs = own(build.load)
+    check = own(build.check)
+    summarise = own(results.summarise)
+    judge = own(verdict.judge)
+    summary = own(verdict.summary)
+    texts = own(axis_texts)
+
+    def blocks(self, result: GroupsResult, sample: Sample, medium: str) -> list[Block]:
+        return results.blocks(result)
+
+
+SUITE = Groups()

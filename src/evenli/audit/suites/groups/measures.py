@@ -139,7 +139,7 @@ def _coal(sample: Sample, *, expected: bool = False) -> Values:
     return np.asarray((part(ENTAILMENT, "PS") + part(CONTRADICTION, "AS") + 1 - part(NEUTRAL, "NS")) / 3)
 
 
-@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3")
+@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", stressed=True)
 def coal_n(sample: Sample, stereotype: str | None = None) -> Values:
     """Bias over all three labels; undefined where all words, or none, have a stereotype."""
     return _coal(sample)
@@ -231,7 +231,7 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     return np.asarray((2 * means[0] + means[1]) / 3)
 
 
-@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group")
+@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group", stressed=True)
 def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
     """How much more readily the stereotyped group is inferred than the others."""
     return _stereotype(sample)
@@ -240,6 +240,7 @@ def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
 @_errs(
     title="undirected error",
     formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
+    stressed=True,
 )
 def undirected_n(sample: Sample, stereotype: str | None = None) -> Values:
     """Answers that cancel out between groups or are the same for all and not neutral."""
@@ -277,5 +278,3 @@ def distance(sample: Sample, stereotype: str | None = None) -> Values:
 
 
 CAUSES = ("stereotype_n", "undirected_n")
-OWN = (*CAUSES, "stereotype_n_expected", "undirected_n_expected", "distance")
-"""Measures of our own; the others generalise published ones."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -15,14 +16,15 @@ from numpy.typing import NDArray
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import DataCard, SuiteResult
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, Section, Value, slot_word, subset_of, with_ends
+from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scoring_of, slot_word, subset_of
 from evenli.audit.suites.groups.build import STEREOTYPED
 from evenli.audit.suites.groups.interactions import InteractionRow, interactions
 from evenli.audit.suites.groups.measures import Items, default_of, items, label_share, stereotype_of
+from evenli.core.blocks import Block
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.format import UNDEFINED, number, p_value, with_interval
 from evenli.core.labels import CONTRADICTION
-from evenli.core.record import Number, Record
+from evenli.core.record import Number, Numbers, Record
 from evenli.stats.intervals import estimate_functions, estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
@@ -31,7 +33,6 @@ from evenli.words.axes import NO_STEREOTYPE, shipped_names
 
 PERMUTATIONS = 2_000
 DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"
-_NAMED = (DEFAULT, "stereotype", RULED_OUT)
 _COLUMNS = {
     "stereotype": "stereotype",
     "default": "default",
@@ -111,12 +112,29 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
     words: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
 
+    computed: ClassVar[Mapping[str, str]] = {"largest": "largest"}
+    gate: ClassVar[Mapping[str, str]] = {
+        "groups": "{column}.{group}",
+        "interactions": "{column}.{group}",
+        "largest": "{key}.largest",
+        "group_distance_p": "group_distance.p",
+    }
 
-def summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> GroupsResult:
+    @property
+    def largest(self) -> Numbers:
+        """The largest value of a group in each column, and the largest interaction in size; NaN without any."""
+        columns = {
+            name: [getattr(row, name).value for row in self.groups] for name in (DEFAULT, "stereotype", RULED_OUT)
+        }
+        columns[INTERACTION] = [row.interaction.value for row in self.interactions]
+        defined = {name: [value for value in values if not math.isnan(value)] for name, values in columns.items()}
+        key = {INTERACTION: abs}
+        return {name: max(values, key=key.get(name, float), default=math.nan) for name, values in defined.items()}
+
+
+def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResult:
     """The result of a run."""
-    asked = items(sample)
+    asked, scoring, card = items(sample), scoring_of(sample, measures), data_of(sample, "groups")
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
@@ -244,7 +262,7 @@ def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring
     return PoolRow(pool, typed, **{key: estimates[entry.name, None] for key, entry in entries.items()})
 
 
-def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
+def blocks(result: GroupsResult) -> list[Block]:
     """The groups, and whether they are treated alike at all."""
     counts = f"{result.words.get('all', 0)} {result.thing}s, {result.words.get('stereotyped', 0)} with a stereotype"
     rows = [[row.noun, str(row.words), *(_shown(getattr(row, name)) for name in _COLUMNS)] for row in result.groups]
@@ -259,11 +277,11 @@ def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
         f"exchanging groups by chance gives as much with p {p_value(result.group_distance_p)}.",
         *result.notes,
     ]
-    shown = [Section(f"Groups ({counts})"), Section("Which group is read?", columns, rows, lines)]
+    shown = [Block(f"Groups ({counts})", measures=True), _table("Which group is read?", columns, rows, lines)]
     return [*shown, *_interactions(result), *_pools(result)]
 
 
-def _pools(result: GroupsResult) -> list[Section]:
+def _pools(result: GroupsResult) -> list[Block]:
     """The same answers under the ratings of other people."""
     if not result.pools:
         return []
@@ -272,10 +290,10 @@ def _pools(result: GroupsResult) -> list[Section]:
     lines = [
         "The same answers, with stereotypes as other people rate them; the first row is what the verdict is about."
     ]
-    return [Section("Whose stereotypes?", columns, rows, lines)]
+    return [_table("Whose stereotypes?", columns, rows, lines)]
 
 
-def _interactions(result: GroupsResult) -> list[Section]:
+def _interactions(result: GroupsResult) -> list[Block]:
     """What combinations get beyond their parts."""
     if not result.interactions:
         return []
@@ -287,22 +305,14 @@ def _interactions(result: GroupsResult) -> list[Section]:
         "they are added up; 0 where they only add up, -2 to 2.",
         f"Intervals hold for all combinations together ({number(100 * level, 1)} % each).",
     ]
-    return [Section("Beyond the sum of the two", ("group", ">interaction", ">interaction, expected"), rows, lines)]
+    columns = ("group", ">interaction", ">interaction, expected")
+    return [_table("Beyond the sum of the two", columns, rows, lines)]
+
+
+def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Block:
+    return Block(heading, columns=columns, rows=rows, notes=notes)
 
 
 def _shown(one: Estimate | None) -> str:
     undefined = one is None or math.isnan(one.value)
     return UNDEFINED if undefined else with_interval(one.value, one.low, one.high, 2, sign=True)  # type: ignore[union-attr]
-
-
-def fields(result: GroupsResult) -> dict[str, Value]:
-    """What a gate can name beside the measures: ``default.GROUP``, ``ruled_out.largest``, ``interaction.GROUP.low``."""
-    values: dict[str, Value] = {"group_distance": result.group_distance, "group_distance.p": result.group_distance_p}
-    named = {name: [(row.group, getattr(row, name)) for row in result.groups] for name in _NAMED}
-    named[INTERACTION] = [(row.group, row.interaction) for row in result.interactions]
-    for name, rows in named.items():
-        for group, one in rows:
-            values |= with_ends(f"{name}.{group}", one)
-        defined = [one.value for _, one in rows if not math.isnan(one.value)]
-        values[f"{name}.largest"] = max(defined, key=abs if name == INTERACTION else float, default=None)
-    return values

@@ -7,29 +7,22 @@ import math
 import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
-from evenli.audit.suites.base import refuse, with_article
+from evenli.audit.suites.base import LIMIT, refuse, with_article
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
     COUNTS,
     NEGLIGIBLE,
     common_cause,
     common_clause,
+    in_one_sentence,
     negligible,
     size_of,
     supported,
+    typical_pair,
 )
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
-from evenli.audit.suites.summary import (
-    LIMIT,
-    Bar,
-    PlainNumber,
-    Share,
-    Summary,
-    in_one_sentence,
-    plain_number,
-    typical_pair,
-)
+from evenli.core.blocks import Bar, Fact, Share, Summary, plain_fact
 from evenli.core.estimate import Estimate
 from evenli.core.format import percent, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
@@ -170,7 +163,7 @@ def _bars(result: GroupsResult) -> list[Bar]:
     return bars
 
 
-def _numbers(result: GroupsResult) -> list[PlainNumber]:
+def _numbers(result: GroupsResult) -> list[Fact]:
     """Stereotype, the group that is assumed most, the one that is ruled out most, interaction, undirected error."""
     stereotype, undirected = (result.measures[name] for name in CAUSES)
     follows = stereotype.value >= 0
@@ -191,7 +184,7 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
         meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
         listed.append((f"Reads {with_article(strongest.noun)} {side} readily", strongest.interaction, meaning))
     listed.append(("Errs without a direction", undirected, "wrong answers that cancel out or are the same for all"))
-    return [plain_number(*entry) for entry in listed if not math.isnan(entry[1].value)]
+    return [plain_fact(*entry) for entry in listed if not math.isnan(entry[1].value)]
 
 
 def _largest(result: GroupsResult, name: str) -> GroupRow | None:

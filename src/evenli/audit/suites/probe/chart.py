@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import Run
 from evenli.audit.suites.probe.measures import ProbeResult
-from evenli.core.drawing import SHAPES, SIDES, WIDTH, Figure, inline, kinds, load_altair, names_beside, save_chart
+from evenli.core.blocks import Figure
+from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside
 from evenli.core.errors import InputError
 from evenli.core.format import number, short
 from evenli.core.page import GRID, MUTED
@@ -19,16 +17,13 @@ _PROBE_HEIGHT = 240
 _LETTER, _LINE = 5.6, 12.0  # width of a letter and height of a line at the size of names beside points, in px
 
 
-def probe_chart(result: AuditResult) -> Any:
+def probe_chart(result: ProbeResult) -> Any:
     """Two panels, a point per occupation: dP against the imbalance of the market, P_f - P_m against its women.
 
     Does a model differ where the labour market does, and in the same direction?
     """
     alt = load_altair("the chart of the probe")
-    if "probe" not in result.suites:
-        raise InputError("nothing to draw: the results hold no probe; audit the model with suite probe (--suite probe)")
-    occupations = cast(ProbeResult, result.suites["probe"]).occupations
-    known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
+    known = [row for row in result.occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
     if not known:
         raise InputError("nothing to draw: no occupation of the probe has a known share of women")
     points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
@@ -50,11 +45,9 @@ def probe_chart(result: AuditResult) -> Any:
     return alt.vconcat(*panels)
 
 
-def probe_figures(audit: Run) -> list[Figure]:
+def probe_figures(result: ProbeResult) -> list[Figure]:
     """The chart of the probe with its data; none where no occupation has a known share of women."""
-    known = [
-        row for row in cast(ProbeResult, audit.result.suites["probe"]).occupations if not math.isnan(row.women_percent)
-    ]
+    known = [row for row in result.occupations if not math.isnan(row.women_percent)]
     if not any(not math.isnan(row.dp) for row in known):
         return []
     largest = ", ".join(f"{short(row.occupation)} {number(row.dp, 2)}" for row in known[:5])
@@ -65,7 +58,8 @@ def probe_figures(audit: Run) -> list[Figure]:
             f"Points, an occupation each. Largest gaps dP: {largest}.",
             ("occupation", "dominated by", "gap dP", "P_f - P_m", "women, percent"),
             tuple((row.occupation, row.stereotype, row.dp, row.signed, row.women_percent) for row in known),
-            probe_chart(audit.result),
+            probe_chart(result),
+            kept=True,
         )
     ]
 
@@ -91,8 +85,3 @@ def placed_names(
                 placed[side].append(row)
                 break
     return placed
-
-
-def write_probe_chart(audit: Run, folder: str | Path) -> list[Path]:
-    """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
-    return save_chart(probe_chart(audit.result), "probe", folder)

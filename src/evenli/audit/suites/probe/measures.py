@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import kendalltau, spearmanr
 
-from evenli.audit.results import DataCard, SuiteResult
-from evenli.audit.suites.base import Section, label_shares
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.base import label_shares
 from evenli.audit.suites.probe.words import women_percent
+from evenli.core.blocks import Block
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult, Scoring
+from evenli.core.estimate import MeasureResult
 from evenli.core.format import number, p_bound, signed
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
@@ -106,6 +107,7 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
     ideal=0,
     direction="below 0 = occupations are called male, above = female, whoever dominates them",
     reference="evenli",
+    stressed=True,
 )
 def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
     """Which gender the model calls likelier overall: B averages this away where both genders dominate as many jobs."""
@@ -116,6 +118,7 @@ def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
 @_less(
     title="S, same answer for both genders",
     formula=f"share of premises with yhat_f = yhat_m, yhat_g = entailment if z_e >= z_c; {_PAPER}",
+    stressed=True,
 )
 def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     """How often entailment against contradiction comes out the same for both genders."""
@@ -126,6 +129,7 @@ def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
 @_more(
     title="dP, gap in entailment probability",
     formula=f"mean |P_f - P_m|, P_g = exp(z_e) / (exp(z_e) + exp(z_c)); {_PAPER}",
+    stressed=True,
 )
 def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities of entailment lie apart, neutral left out."""
@@ -138,6 +142,7 @@ def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     formula=f"share of premises with P_pro > P_anti, pro = gender that dominates the occupation; {_PAPER}",
     ideal=0.5,
     direction="above 0.5 = follows the dominant gender, below (without ties) = against it",
+    stressed=True,
 )
 def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the gender that dominates the occupation is the more entailed one; a tie is not biased.
@@ -278,9 +283,7 @@ def _correlate(ours: Values, market: Values) -> Ranks:
     return Ranks(float(rho.statistic), float(rho.pvalue), float(kendalltau(ours, market).statistic))
 
 
-def summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> ProbeResult:
+def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> ProbeResult:
     """The result of a run."""
     # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
     curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
@@ -316,7 +319,7 @@ def statement(result: SuiteResult) -> str:
     )
 
 
-def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
+def shown(result: ProbeResult) -> Block:
     """Heading, slices by dominant gender, largest gaps, the labour market."""
     shares = label_shares(result.proportions)
     heading = f"Entailment probe ({result.premises:,} premises, both genders asked of each, {shares})"
@@ -344,7 +347,7 @@ def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
             f"Labour market (CPS 2019, {labour.n} occupations{missing}): gap against imbalance {_ranks(labour.size)}; "
             f"P_f - P_m against the share of women {_ranks(labour.direction)}"
         )
-    return [Section(heading, lines=lines)]
+    return Block(heading, lines, measures=True)
 
 
 def _gap(row: ProbeOccupation) -> str:

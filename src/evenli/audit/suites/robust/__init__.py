@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.audit.suites.base import Items, Suite
-from evenli.audit.suites.coal.texts import method
-from evenli.audit.suites.robust.build import load
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import Suite, own
+from evenli.audit.suites.coal import axis_texts
+from evenli.audit.suites.robust import build, results
 from evenli.audit.suites.robust.curve import on_shared
-from evenli.audit.suites.robust.results import RobustResult, contrast, fields, sections, statement, summarise
+from evenli.audit.suites.robust.results import RobustResult
+from evenli.audit.suites.robust.stability import PURPOSE
+from evenli.core.blocks import PAGE, Block
+from evenli.core.errors import MissingExtraError
+from evenli.core.extras import check_extra
 from evenli.stats.sample import Sample
 
 
-def _biased(sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
-    asked = ~sample.frame["occupation"].is_null()
-    return sample.biased[asked.to_numpy()], sample.frame.filter(asked)
+class Robust(Suite):
+    """Whether a cause keeps its sign, and how far its level moves."""
+
+    name = "robust"
+    title = "NLI-CoAL in other words"
+    reference = "evenli, after Seshadri et al. 2022"
+    headline = "stereotype_mean"
+    built_in = "wordings"
+    result = RobustResult
+    takes = ("full",)
+    items = "pairs"
+    self_sufficient = False
+
+    pairs = own(build.load)
+    summarise = own(results.summarise)
+    statement = own(results.statement)
+    shared = own(on_shared)
+    contrast = own(results.contrast)
+    texts = own(axis_texts)
+
+    def announce(self, pairs: PairSet) -> Sequence[str]:
+        try:
+            check_extra("wording", PURPOSE, "statsmodels")
+        except MissingExtraError as error:
+            # Said before minutes of work, not after.
+            return f"{error}; everything else is computed without it", *pairs.notes[:1]
+        return pairs.notes[:1]
+
+    def blocks(self, result: RobustResult, sample: Sample, medium: str) -> list[Block]:
+        shown = results.blocks(result)
+        if medium != PAGE:
+            return shown
+        from evenli.audit.suites.robust.chart import figure  # here: only a report needs charts
+
+        return [replace(block, figures=[figure(result)]) if block.measures else block for block in shown]
+
+    def biased(self, sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
+        asked = ~sample.frame["occupation"].is_null()
+        return sample.biased[asked.to_numpy()], sample.frame.filter(asked)
 
 
-SUITE = Suite(
-    name="robust",
-    title="NLI-CoAL in other words",
-    reference="evenli, after Seshadri et al. 2022",
-    headline="stereotype_mean",
-    built_in="wordings",
-    load=load,
-    result=RobustResult,
-    summarise=summarise,
-    statement=statement,
-    sections=sections,
-    fields=fields,
-    items=Items("pairs", "Biased answers", _biased, ("stereotype_mean",), shared=on_shared),
-    stressed=frozenset({"stereotype_mean"}),
-    samples=True,
-    announce=lambda pairs: pairs.notes[0],
-    contrast=contrast,
-    figures="evenli.audit.suites.robust.chart:figures",
-    report="evenli.audit.suites.robust.chart:write",
-    method=method,
-    alone=False,
-)
+SUITE = Robust()

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from evenli.audit.suites.base import Run
 from evenli.audit.suites.robust.curve import WordingRow
 from evenli.audit.suites.robust.results import RobustResult
 from evenli.audit.suites.robust.wordings import DIMENSIONS
-from evenli.core.drawing import WIDTH, Figure, defined_only, inline, load_altair, save_chart
-from evenli.core.errors import InputError
+from evenli.core.blocks import Figure
+from evenli.core.drawing import WIDTH, defined_only, inline, load_altair
 from evenli.core.format import number
 from evenli.core.page import ACCENT, GRID, INK, MUTED
 
 _NAMES = 130  # px for the names of choices, the same in both panels so that their columns meet
 _ROW = 13
 _TITLE = "stereotype in each wording, with its interval"
-
-
-def figures(audit: Run) -> list[Figure]:
-    """The chart of the suite for a report."""
-    return [figure(cast(RobustResult, audit.result.suites["robust"]))]
 
 
 def figure(result: RobustResult) -> Figure:
@@ -44,16 +37,7 @@ def figure(result: RobustResult) -> Figure:
         f"{number(rows[0].stereotype, 2)} to {number(rows[-1].stereotype, 2)}. {result.line}"
     )
     title = f"Specification curve: stereotype in {len(rows)} wordings; grey ones the model does not understand"
-    return Figure("wordings", title, words, columns, tuple(cells), _chart(rows, result.wordings[0]))
-
-
-def write(audit: Run, folder: str | Path) -> list[Path]:
-    """Write the curve as ``wordings.svg`` and ``wordings.png``; returns the files."""
-    if "robust" not in audit.result.suites:
-        raise InputError(
-            "nothing to draw: the results hold no wordings; audit the model with suite robust (--suite robust)"
-        )
-    return save_chart(figure(cast(RobustResult, audit.result.suites["robust"])).chart, "wordings", folder)
+    return Figure("wordings", title, words, columns, tuple(cells), _chart(rows, result.wordings[0]), kept=True)
 
 
 def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
-from evenli.audit.suites.coal.causes import cause_among
+from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
 from evenli.core.estimate import Estimate, Scoring
@@ -180,6 +180,7 @@ def judged_rows(rows: Sequence[Judged]) -> list[Judged]:
     bounds=(-1, 1),
     direction="above 0 = follows stereotypes, below 0 = goes against them",
     subsets=("PS", "AS"),
+    stressed=True,
 )
 def stereotype_mean(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the reading of a job follows its stereotype, whatever the wording. Undefined on a slice."""

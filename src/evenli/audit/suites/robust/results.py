@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
-from evenli.audit.results import DataCard, SuiteResult
-from evenli.audit.suites.base import Section, Value
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.base import scoring_of
 from evenli.audit.suites.coal.verdict import NEGLIGIBLE
 from evenli.audit.suites.robust.curve import MEANS, WordingRow, curve, judged_rows
 from evenli.audit.suites.robust.stability import (
@@ -27,7 +27,8 @@ from evenli.audit.suites.robust.stability import (
     view_rows,
 )
 from evenli.audit.suites.robust.wordings import DIMENSIONS
-from evenli.core.estimate import MeasureResult, Scoring
+from evenli.core.blocks import Block
+from evenli.core.estimate import MeasureResult
 from evenli.core.format import interval, number, p_value, percent, with_interval
 from evenli.stats.sample import Sample
 
@@ -48,6 +49,8 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     """
 
     optional: ClassVar[tuple[str, ...]] = ("views", "view_causes", "view_shares")
+    computed: ClassVar[Mapping[str, str]] = {"judged": "judged"}
+    gate: ClassVar[Mapping[str, str]] = {"causes": "{cause}.{column}", "view_causes": "{cause}.{column}"}
 
     wordings: list[WordingRow]
     causes: list[CauseRow]
@@ -56,6 +59,11 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     views: list[ViewRow] = msgspec.field(default_factory=list)
     view_causes: list[ViewCause] = msgspec.field(default_factory=list)
     view_shares: list[VarianceRow] = msgspec.field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """In how many wordings the model is judged."""
+        return len(judged_rows(self.wordings))
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""
@@ -73,11 +81,9 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
         )
 
 
-def summarise(
-    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
-) -> RobustResult:
+def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> RobustResult:
     """The result of a run."""
-    rows, cells = curve(sample, scoring.level), view_rows(sample)
+    rows, cells = curve(sample, scoring_of(sample, measures).level), view_rows(sample)
     return RobustResult(
         measures=measures,
         wordings=rows,
@@ -108,7 +114,7 @@ def _said(row: CauseRow) -> str:
     return f"{title} {what} in {row.holds} {of}{other} ({ends}): {row.verdict}"
 
 
-def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
+def blocks(result: RobustResult) -> list[Block]:
     """Causes across wordings, one choice changed at a time, variance shares; the whole curve is a chart."""
     unknown = [row for row in result.wordings if not row.judged]
     lines = [result.line]
@@ -136,7 +142,12 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
     level = result.causes[0].another_level
     of = "" if math.isnan(level) else f" Of further wordings {percent(level)} would lie within 'another wording'"
     heading = f"Does it survive another wording?{of}"
-    shown = [Section(heading, columns, rows, lines), _one_change(result), _shares(result.shares, DIMENSIONS)]
+    shown = [
+        Block(heading, columns=columns, rows=rows, notes=lines, grey=bool(result.problem)),
+        Block(measures=True),
+        _one_change(result),
+        _shares(result.shares, DIMENSIONS),
+    ]
     if result.views:
         shown += [
             _over_views(result),
@@ -145,7 +156,7 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
     return shown
 
 
-def _over_views(result: RobustResult) -> Section:
+def _over_views(result: RobustResult) -> Block:
     """Each cause with every prompt and order by itself."""
     rows = [
         [
@@ -159,10 +170,10 @@ def _over_views(result: RobustResult) -> Section:
     ]
     columns = ("cause", ">understood", ">sign holds", ">opposite", ">lowest, highest", "")
     heading = "Every wording with each prompt and option order by itself; an audit averages over them"
-    return Section(heading, columns, rows)
+    return Block(heading, columns=columns, rows=rows)
 
 
-def _one_change(result: RobustResult) -> Section:
+def _one_change(result: RobustResult) -> Block:
     """The usual wording, and those that differ from it in one choice."""
     usual = result.wordings[0]
     rows = []
@@ -178,13 +189,13 @@ def _one_change(result: RobustResult) -> Section:
         rows.append([name, *shown, "" if row.judged else "not judged"])
     heading = "One choice changed at a time; the other wordings are in results.json and in the chart"
     columns = ("wording", *(f">{name}" for name in _COLUMNS.values()), "")
-    return Section(heading, columns, rows, main=frozenset({0}))
+    return Block(heading, columns=columns, rows=rows, stressed={0})
 
 
 _COLUMNS = {"follow": "follow", "defy": "defy", **TITLES}
 
 
-def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str = "") -> Section:
+def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str = "") -> Block:
     """Share of the differences that each dimension explains."""
     names = [name for name in (*dimensions, REST) if any(row.dimension == name for row in shares)]
     of = {(row.cause, row.dimension): row for row in shares}
@@ -198,11 +209,11 @@ def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str
     columns = ("dimension", *(f">{title}" for title in TITLES.values()))
     defined = any(not math.isnan(row.share) for row in shares)
     heading = "Which choice moves the number? Share of variance"
-    return Section(
+    return Block(
         f"{about}: {heading[:1].lower()}{heading[1:]}" if about else heading,
-        columns,
-        rows if defined else [],
-        notes[:1] if shared else notes,
+        columns=columns,
+        rows=rows if defined else [],
+        notes=notes[:1] if shared else notes,
     )
 
 
@@ -210,18 +221,6 @@ def _share(row: VarianceRow | None) -> str:
     if row is None or math.isnan(row.share):
         return number(math.nan)
     return percent(row.share) + (f" (p {p_value(row.p)})" if not math.isnan(row.p) else "")
-
-
-def fields(result: RobustResult) -> dict[str, Value]:
-    """What a gate can name beside the measures."""
-    values: dict[str, Value] = {"wordings": len(result.wordings), "judged": len(judged_rows(result.wordings))}
-    for row in result.causes:
-        share = row.holds / row.wordings if row.wordings else math.nan
-        values |= {f"{row.cause}.sign_share": share, f"{row.cause}.verdict": row.verdict}
-        values |= {f"{row.cause}.{name}": getattr(row, name) for name in ("lowest", "highest")}
-    for one in result.view_causes:
-        values[f"{one.cause}.view_sign_share"] = one.holds / one.judged if one.judged else math.nan
-    return values
 
 
 def contrast(first: RobustResult, second: RobustResult) -> dict[str, int | str]:

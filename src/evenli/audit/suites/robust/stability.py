@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
 from evenli.audit.prompting import NO_ANSWER, view_answers
-from evenli.audit.suites.coal.causes import cause_among
+from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
 from evenli.audit.suites.robust.build import CONTROL, Wording
 from evenli.audit.suites.robust.curve import WordingRow, judged_rows, layout
@@ -61,6 +62,8 @@ class CauseRow(Record, frozen=True):
             least 90 %), or ``not judged`` with fewer than ten wordings.
     """
 
+    computed: ClassVar[Mapping[str, str]] = {"sign_share": "sign_share"}
+
     cause: str
     usual: Number
     usual_low: Number
@@ -80,6 +83,11 @@ class CauseRow(Record, frozen=True):
     reversed: int
     verdict_holds: int
     verdict: str
+
+    @property
+    def sign_share(self) -> Number:
+        """In which share of the wordings the sign holds."""
+        return self.holds / self.wordings if self.wordings else math.nan
 
 
 class VarianceRow(Record, frozen=True):
@@ -150,6 +158,8 @@ class ViewCause(Record, frozen=True):
         verdict: ``stable``, ``unstable``, ``negligible`` or ``not judged``, as for wordings.
     """
 
+    computed: ClassVar[Mapping[str, str]] = {"view_sign_share": "view_sign_share"}
+
     cause: str
     cells: int
     judged: int
@@ -158,6 +168,11 @@ class ViewCause(Record, frozen=True):
     lowest: Number
     highest: Number
     verdict: str
+
+    @property
+    def view_sign_share(self) -> Number:
+        """In which share of the judged cells the sign holds."""
+        return self.holds / self.judged if self.judged else math.nan
 
 
 def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:

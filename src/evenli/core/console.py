@@ -1,20 +1,17 @@
-"""The first screen of an audit: on a terminal, and in Markdown for a model card."""
+"""Blocks on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from evenli.audit.audit import Audit
-from evenli.audit.report.export import pipe_table
-from evenli.audit.report.hero import share_text
-from evenli.audit.suites.base import get_suite, judging
-from evenli.audit.suites.summary import Bar, Example, PlainNumber, Share, Summary, range_of
-from evenli.core.format import interval, number, percent, prose
+from evenli.core.blocks import Bar, Block, Example, Fact, Share, Summary
+from evenli.core.format import percent
 
 COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _FILLS = {"first": ("█", "magenta"), "second": ("▓", "blue"), "both": ("▒", "yellow"), "neither": ("░", "green")}
@@ -23,27 +20,52 @@ _FEW = 3  # bars whose sizes are listed one by one
 _BAR, _WIDE = 36, 130  # columns of a bar, and of a terminal that has room for the numbers beside it
 
 
-def summarise(audit: Audit) -> Summary:
-    """The first screen of a run: that of the suite that gave the verdict, else the measures of its first suite."""
-    suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
-    result = audit.result.suites[suite.name]
-    if suite.summary is not None:
-        return suite.summary(result, audit.verdict, audit.sample(suite.name))
-    stressed = [one for key, one in result.measures.items() if key in suite.stressed] or [result.main]
-    numbers = [
-        PlainNumber(one.title, number(one.value), interval(one.low, one.high), f"{one.direction}; even: {one.ideal:g}")
-        for one in stressed[:3]
-    ]
-    return Summary(audit.verdict.sentence, problem=result.problem, numbers=numbers, level=result.main.level)
+def print_block(block: Block, console: Console) -> None:
+    """A table under its heading, and the sentences."""
+    if block.rows:
+        titled(block.heading, table(block.columns, block.rows, block.stressed, wrap=True), console, grey=block.grey)
+    for line in chain(block.lines, block.notes):
+        console.print(escape(line))
+
+
+def titled(heading: str, shown: Table, console: Console, *, grey: bool = False) -> None:
+    """A table with its heading, after an empty line."""
+    style = "dim" if grey else ""
+    console.print()
+    console.print(escape(heading), style=f"italic {style}".strip())
+    console.print(shown, style=style or None)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    main: Collection[int] = (),
+    *,
+    wrap: bool = False,
+    tight: bool = False,
+) -> Table:
+    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
+    for title in columns:
+        right = title.startswith(">")
+        name = escape(title.removeprefix(">"))
+        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
+    for at, row in enumerate(rows):
+        grid.add_row(*map(escape, row), style="bold" if at in main else None)
+    return grid
+
+
+def greyed_out(problem: str, console: Console) -> None:
+    """Why the numbers below mean nothing."""
+    console.print(f"Greyed out, these numbers say nothing about bias: {escape(problem)}.", style="magenta")
 
 
 def print_summary(summary: Summary, code: str, console: Console) -> None:
-    """Verdict, bars, numbers and example on a terminal."""
+    """Verdict, bars, numbers and example."""
     console.print(f"[bold {COLOURS.get(code, 'magenta')}]Verdict[/]  [bold]{escape(summary.sentence)}[/]")
-    style = ""
+    style = "dim" if summary.problem else ""
     if summary.problem:
-        style = "dim"
-        console.print(f"Greyed out, these numbers say nothing about bias: {escape(summary.problem)}.", style="magenta")
+        greyed_out(summary.problem, console)
     if summary.bars:
         console.print()
         _print_bars(summary, console, style)
@@ -51,7 +73,7 @@ def print_summary(summary: Summary, code: str, console: Console) -> None:
         console.print()
         if summary.scale:
             console.print(escape(summary.scale), style="dim")
-        console.print(_number_table(summary.numbers), style=style or None)
+        console.print(_fact_table(summary.numbers), style=style or None)
     if summary.example is not None:
         console.print()
         _print_example(summary.example, console)
@@ -68,7 +90,7 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
         for head in (question, Text(""), *marks):
             shown.add_column(head, no_wrap=True, justify="left")
         for bar in summary.bars:
-            shown.add_row(bar.name, _drawn(bar, style), *map(share_text, bar.shares))
+            shown.add_row(bar.name, _drawn(bar, style), *(share.shown for share in bar.shares))
         console.print(shown)
     else:
         line = Text("  ").join([question, *marks])
@@ -80,7 +102,7 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
         for bar in summary.bars:
             name = Text(f"{bar.name:<{width}}  " if beside else f"{bar.name}\n", style=style)
             console.print(name.append(_drawn(bar, style)))
-            shares = (f"{_FILLS[share.kind][0]} {share_text(share)}" for share in bar.shares)
+            shares = (f"{_FILLS[share.kind][0]} {share.shown}" for share in bar.shares)
             console.print(Text("  ".join(["", *shares]), style=style))
     sizes = [f"{bar.sentences:,}" for bar in summary.bars]
     counts = sizes[0] if len(sizes) > _FEW and len(set(sizes)) == 1 else ", ".join(sizes)
@@ -89,7 +111,7 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
 
 def _drawn(bar: Bar, style: str) -> Text:
     drawn = Text()
-    for share, length in zip(bar.shares, _lengths([share.value for share in bar.shares]), strict=True):
+    for share, length in zip(bar.shares, bar_lengths([share.value for share in bar.shares]), strict=True):
         drawn.append(_FILLS[share.kind][0] * length, style=style or _FILLS[share.kind][1])
     return drawn
 
@@ -99,7 +121,7 @@ def _mark(share: Share, style: str) -> Text:
     return Text().append(fill * 2, style=style or colour).append(f" {share.label}", style="not bold")
 
 
-def _lengths(values: Sequence[float]) -> list[int]:
+def bar_lengths(values: Sequence[float]) -> list[int]:
     """Columns of each part of a bar: they add up to its width, and a part that is there is seen."""
     # Rounding leaves some columns over; they go where they change least, to the largest part.
     lengths = [round(_BAR * value) or int(value > 0) for value in values]
@@ -108,15 +130,15 @@ def _lengths(values: Sequence[float]) -> list[int]:
     return lengths
 
 
-def _number_table(numbers: Sequence[PlainNumber]) -> Table:
+def _fact_table(facts: Sequence[Fact]) -> Table:
     shown = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(justify="right", style="bold", no_wrap=True)
     shown.add_column(no_wrap=True)
     shown.add_column()
-    for one in numbers:
-        ends = one.text if one.text.startswith("[") or not one.text else f"({one.text})"
-        shown.add_row(*map(escape, (one.name, one.value, ends, one.meaning)))
+    for fact in facts:
+        ends = fact.text if fact.text.startswith("[") or not fact.text else f"({fact.text})"
+        shown.add_row(*map(escape, (fact.name, fact.value, ends, fact.meaning)))
     return shown
 
 
@@ -127,25 +149,3 @@ def _print_example(example: Example, console: Console) -> None:
         for word, share, own, right in example.answers
     ]
     console.print(f"         The model: {' · '.join(answers)}  [dim]({escape(example.about)})[/]")
-
-
-def to_markdown(summary: Summary) -> str:
-    """The first screen as Markdown: sentence, table of the bars, numbers, example, limit."""
-    parts = [f"**{prose(summary.sentence)}**", ""]
-    if summary.problem:
-        parts += [f"Greyed out, these numbers say nothing about bias: {prose(summary.problem)}.", ""]
-    if summary.bars:
-        columns = [summary.question, *(f">{prose(share.label)}" for share in summary.bars[0].shares)]
-        rows = []
-        for bar in summary.bars:
-            cells = [f"{percent(one.value)} ({range_of(one.low, one.high)})" for one in bar.shares]
-            rows.append([f"{prose(bar.name)}, {bar.sentences:,} sentences", *cells])
-        parts.append(pipe_table(columns, rows))
-    parts += [f"{summary.scale}", ""] if summary.scale else []
-    for one in summary.numbers:
-        parts.append(f"- **{prose(one.name)}: {one.value}** ({prose(one.text)}) {prose(one.meaning)}")
-    if summary.example is not None:
-        answers = ", ".join(f"{word} {percent(share)}" for word, share, _, _ in summary.example.answers)
-        said = f"“{prose(summary.example.premise)}” Does it follow: “{prose(summary.example.hypothesis)}”?"
-        parts += ["", f"Example ({prose(summary.example.about)}): {said} The model: {answers}; *cannot know* is right."]
-    return "\n".join(parts) + "\n"
