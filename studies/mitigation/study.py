@@ -130,7 +130,7 @@ def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The corpora of Dolci et al. at one percentile and their random controls, from a folder of ``evenli score``."""
     from evenli.core.io import read_rows
     from evenli.corpus.mitigation.corpora import fairer_corpus
-    from evenli.corpus.mitigation.plan import CorpusSettings
+    from evenli.corpus.mitigation.selection import CorpusSettings
 
     corpora: dict[str, list[dict[str, Any]]] = {}
     for arm, method in (("sub", "subtract"), ("aug", "augment")):

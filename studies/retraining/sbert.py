@@ -75,7 +75,7 @@ def main() -> None:
 def corpora(arguments: argparse.Namespace) -> None:
     """Score the training pairs of the tasks with the first base alone, make all corpora, and write what is asked."""
     from evenli.corpus.mitigation.corpora import fairer_corpus
-    from evenli.corpus.mitigation.plan import CorpusSettings
+    from evenli.corpus.mitigation.selection import CorpusSettings
     from evenli.corpus.scoring import score
 
     out, scorer = arguments.out, f"hf:{next(iter(arguments.bases.values()))}"

@@ -129,7 +129,7 @@ def make_corpora(arguments: argparse.Namespace, scored: Path, wanted: list[tuple
 def make_corpus(arguments: argparse.Namespace, scored: Path, name: str, draw: int) -> None:
     """One corpus out of the scored pairs. Its name says how: a method, perhaps ``Random``, and a percentile."""
     from evenli.corpus.mitigation.corpora import fairer_corpus
-    from evenli.corpus.mitigation.plan import CorpusSettings, Split
+    from evenli.corpus.mitigation.selection import CorpusSettings, Split
     from evenli.corpus.scored import CorpusScores
 
     split = Split() if arguments.limit is None else Split(dev=arguments.limit // 12, test=arguments.limit // 12)

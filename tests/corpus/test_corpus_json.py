@@ -21,7 +21,7 @@ from evenli.corpus.bias import BiasScorer
 from evenli.corpus.importance import Counts, Idf, Sif
 from evenli.corpus.mitigation import corpora, review, sorter
 from evenli.corpus.mitigation.corpora import fairer_corpus
-from evenli.corpus.mitigation.plan import CorpusSettings, Split
+from evenli.corpus.mitigation.selection import CorpusSettings, Split
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.scoring import score

@@ -21,7 +21,7 @@ from evenli.corpus import run
 from evenli.corpus import scored as scored_module
 from evenli.corpus.mitigation import corpora, review, sorter
 from evenli.corpus.mitigation.corpora import _QUANTILES, _summary, fairer_corpus
-from evenli.corpus.mitigation.plan import CorpusSettings, Split
+from evenli.corpus.mitigation.selection import CorpusSettings, Split
 from evenli.corpus.run import score_corpus
 
 subtract, augment, combined = (partial(fairer_corpus, method) for method in ("subtract", "augment", "combined"))

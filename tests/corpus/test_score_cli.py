@@ -17,7 +17,7 @@ from evenli.core.errors import InputError
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.contextual import describe_contextual
 from evenli.corpus.mitigation.corpora import fairer_corpus
-from evenli.corpus.mitigation.plan import CorpusSettings
+from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import ScoredDir, is_scored, top_sentences
 from evenli.corpus.scoring import ScoreSettings, is_corpus, score, summarise

@@ -22,7 +22,7 @@ from evenli.corpus.mitigation import swap_file
 from evenli.corpus.mitigation.augment import SwapSettings, swap_augment
 from evenli.corpus.mitigation.swap_file import swap_corpus
 from evenli.words import read_table
-from evenli.words.swap.pronouns import her_is_possessive
+from evenli.words.swap.pronoun_case import her_is_possessive
 from evenli.words.swap.swapper import Swapper
 
 HER_HIS = Path(__file__).parents[1] / "data" / "her_his.csv"

@@ -33,9 +33,9 @@ from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
 from evenli.core.errors import EvenliError, InputError, ModelError, RunError
 from evenli.core.labels import LABELS
-from evenli.llm import server
+from evenli.llm import transport as server
 from evenli.llm.prompts import combine, make_views, read_logprobs, read_texts
-from evenli.llm.server import KEY, Address
+from evenli.llm.transport import KEY, Address
 
 WORDS = ["nurse", "secretary", "carpenter", "mechanic", "artist", "writer"]
 

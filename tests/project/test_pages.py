@@ -19,7 +19,7 @@ from evenli.core.estimate import Estimate, Scoring
 from evenli.core.page import LIMIT, mark_words, render
 from evenli.core.svg import Dot, dots
 from evenli.corpus.mitigation.corpora import fairer_corpus
-from evenli.corpus.mitigation.plan import CorpusSettings
+from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
 from evenli.encoders.leakage import Residual

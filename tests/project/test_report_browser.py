@@ -29,7 +29,7 @@ from evenli.core.io import hash_files
 from evenli.core.page import write_page
 from evenli.core.store import with_hash
 from evenli.corpus.mitigation.corpora import fairer_corpus
-from evenli.corpus.mitigation.plan import CorpusSettings
+from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
 from evenli.encoders.report import EncoderReport

@@ -23,7 +23,7 @@ from evenli.core.io import hash_text, json_text, to_plain
 from evenli.core.labels import LABELS
 from evenli.core.record import Record
 from evenli.llm import prompts
-from evenli.llm.server import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
+from evenli.llm.transport import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
 
 TOKENS = ("prompt_tokens", "answer_tokens")
 """Columns: what each pair took, so that a run that is continued knows what it has spent."""

@@ -36,8 +36,8 @@ from evenli.core.store import RunDir, is_stamped, replacing
 from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
-from evenli.corpus.mitigation.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Shard, Split, gold_of
 from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
+from evenli.corpus.mitigation.selection import CorpusSettings, Mask, Method, Plan, ScoredRows, Shard, Split, gold_of
 from evenli.corpus.mitigation.shuffle import Shuffle
 from evenli.corpus.mitigation.sorter import BUCKET, Sorter
 from evenli.corpus.run import LONG_TEXT, Scorer

@@ -16,7 +16,7 @@ from evenli.core.format import number, printable, signed
 from evenli.core.page import mark_words, render
 from evenli.core.parse import csv_line
 from evenli.corpus.bias import SentenceBias, WordBias
-from evenli.corpus.mitigation.plan import clean
+from evenli.corpus.mitigation.selection import clean
 from evenli.corpus.mitigation.sorter import BUCKET, Sorter
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, Parts, order_statistics

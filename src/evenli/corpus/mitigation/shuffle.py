@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
-from evenli.corpus.mitigation.plan import Plan, Split, random_keys
+from evenli.corpus.mitigation.selection import Plan, Split, random_keys
 
 _ORDER, _SPLIT, _COPY_ORDER, _COPY_SPLIT = 0, 2, 3, 4  # purposes of random keys; 1 is that of a random control
 TRAIN, DEV, TEST = range(3)

@@ -12,7 +12,7 @@ from itertools import pairwise, permutations
 
 from evenli.words import read_table
 from evenli.words.swap.names import is_capitalised, name_pairs, word_at
-from evenli.words.swap.pronouns import context, words
+from evenli.words.swap.pronoun_case import context, words
 
 BODY, TITLE, NAME, COLLAPSE = "body", "title", "name", "collapse"
 UNEVEN, LANGUAGE = "uneven", "language"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from evenli.core.errors import InputError
-from evenli.words.swap.pronouns import context
+from evenli.words.swap.pronoun_case import context
 from evenli.words.swap.swapper import Lang
 
 LANGUAGES = {"en": "English", "ja": "Japanese", "zh": "Chinese"}

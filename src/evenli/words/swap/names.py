@@ -15,7 +15,7 @@ from functools import cache
 
 from evenli.words import read_table
 from evenli.words.lists import name_kinds
-from evenli.words.swap.pronouns import context, words
+from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
 ALONE = 700

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evenli.words.swap.names import in_title_case, is_capitalised, name_pairs, starts_sentence, word_at
-from evenli.words.swap.pronouns import context, her_is_possessive, his_is_determiner, is_adjective, words
+from evenli.words.swap.pronoun_case import context, her_is_possessive, his_is_determiner, is_adjective, words
 
 Decision = Callable[[Sequence[str], int, str], "str | None"]
 

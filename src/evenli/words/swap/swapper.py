@@ -4,7 +4,7 @@ Three ways of doing it in English, for three purposes:
 
 ``default``
     Ours. All words change at once: "a man and a woman" becomes "a woman and a man". All other bytes stay, case is
-    kept, and context decides *her* and *his* (``evenli.words.swap.pronouns``) and whether a word is a gender word
+    kept, and context decides *her* and *his* (``evenli.words.swap.pronoun_case``) and whether a word is a gender word
     at all (``rules``). Texts whose genders cannot be exchanged are left alone (``conflicts``).
 ``paper``
     Dolci et al. 2023: exact tokens in lower case or capitalised, 122 words, *her* always becomes *him*.
