@@ -53,8 +53,8 @@ class Reader:
         """Who the two sentences speak of; None where they are not a pair of these wordings."""
         for frame in self.frames:
             for who, predicate in self._subjects(frame, premise):
-                for asked, said in self._subjects(frame, hypothesis):
-                    if predicate == said:
+                for asked, asked_predicate in self._subjects(frame, hypothesis):
+                    if predicate == asked_predicate:
                         return who, asked
                 for form in self.forms:
                     word = hypothesis.removeprefix(form.before).removesuffix(form.after)

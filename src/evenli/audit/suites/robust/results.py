@@ -110,8 +110,8 @@ def _said(row: CauseRow) -> str:
         return f"{title} is negligible in nine of ten {of} or more ({ends})"
     what = "is above 0.05" if row.cause == "undirected" and row.usual > NEGLIGIBLE else "keeps its sign"
     what = "stays below 0.05" if row.cause == "undirected" and row.usual <= NEGLIGIBLE else what
-    other = f", has the opposite one in {row.opposite}" if row.opposite else ""
-    return f"{title} {what} in {row.holds} {of}{other} ({ends}): {row.verdict}"
+    opposite = f", has the opposite one in {row.opposite}" if row.opposite else ""
+    return f"{title} {what} in {row.holds} {of}{opposite} ({ends}): {row.verdict}"
 
 
 def blocks(result: RobustResult) -> list[Block]:
