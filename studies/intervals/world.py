@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
-from evenli.audit.suites.coal.measures import Items, items
+from evenli.audit.suites.coal.measures import ItemSet, items
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
 from studies.intervals.scenarios import SPREADS, Scenario
@@ -52,7 +52,7 @@ class World:
         own = [np.sqrt(share) * common + np.sqrt(1 - share) * self._effects(generator) for _ in range(2)]
         return [self._answer(effects, lean, generator) for effects, lean in zip(own, (first, second), strict=True)]
 
-    def _other_words(self, generator: np.random.Generator) -> Items:
+    def _other_words(self, generator: np.random.Generator) -> ItemSet:
         """Every word with the stereotype score of any word of its class: intervals speak of other words, too."""
         same = items(self.sample)
         words = self.sample.design.occupations[same.rows[0]]
@@ -102,7 +102,7 @@ class World:
         return dict(zip(names, np.choose(places, [woman, man, man + woman]), strict=True))
 
 
-def answered(sample: Sample, logits: Values, of_rows: Items) -> Sample:
+def answered(sample: Sample, logits: Values, of_rows: ItemSet) -> Sample:
     """The same rows with other answers."""
     other = copy(sample)
     other.predicted = logits.argmax(axis=1)

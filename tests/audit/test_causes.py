@@ -81,21 +81,22 @@ def test_a_hand_computed_table() -> None:
     assert value(sample, "default_gender") == pytest.approx(0.25)
     assert value(sample, "undirected") == pytest.approx((0.5 + 0.25 + 0.25) / 3)
     assert value(sample, "default_of_stereotyped") == pytest.approx((0.75 - 0.5) / 2)
-    assert [float(share(sample, "neutral", one)) for one in OUTCOMES] == pytest.approx([0.25, 0, 0.25, 0.5])
+    assert [float(share(sample, "neutral", outcome)) for outcome in OUTCOMES] == pytest.approx([0.25, 0, 0.25, 0.5])
 
 
 def test_every_pair_of_answers_has_one_outcome() -> None:
     expected = {(C, E): 0, (N, E): 0, (C, N): 0, (E, C): 1, (E, N): 1, (N, C): 1, (E, E): 2, (C, C): 2, (N, N): 3}
     for answers in itertools.product(LABELS, repeat=2):
         sample = Sample(rows_of({"neutral": [answers]}))
-        assert [float(share(sample, "neutral", one)) for one in OUTCOMES] == pytest.approx(np.eye(4)[expected[answers]])
+        shares = [float(share(sample, "neutral", outcome)) for outcome in OUTCOMES]
+        assert shares == pytest.approx(np.eye(4)[expected[answers]])
 
 
 @pytest.mark.parametrize("expected", [False, True])
 def test_the_causes_add_up(expected: bool) -> None:
     sample = Sample(random_rows(1))
     for name in CLASSES:
-        shares = [float(share(sample, name, one, expected=expected)) for one in OUTCOMES]
+        shares = [float(share(sample, name, outcome, expected=expected)) for outcome in OUTCOMES]
         assert sum(shares) == pytest.approx(1)
         parts = abs(lean(sample, name, expected=expected)) + without_direction(sample, name, expected=expected)
         assert float(parts) == pytest.approx(sum(shares[:3]))
@@ -158,9 +159,9 @@ def test_without_a_class_a_cause_is_undefined() -> None:
     assert value(sample, "default_gender") == pytest.approx(0.5)
     assert np.isnan(value(sample, "stereotype"))
     assert np.isnan(value(sample, "undirected"))
-    one = Sample(Predictions(sample.frame.filter(pl.col("group") == "male")))
-    assert np.isnan(value(one, "default_gender"))
-    assert any("two groups" in note for note in left_out(items(one)))
+    of_men = Sample(Predictions(sample.frame.filter(pl.col("group") == "male")))
+    assert np.isnan(value(of_men, "default_gender"))
+    assert any("two groups" in note for note in left_out(items(of_men)))
 
 
 def test_the_regression_finds_a_line() -> None:
@@ -197,8 +198,8 @@ def test_words_that_state_a_gender_are_a_class_of_their_own() -> None:
 def test_n_counts_the_rows_that_a_cause_reads() -> None:
     audited = evenli.audit("fake:oracle:0.3")
     frame, words = audited.predictions.suite("coal").frame, audited.coal.occupations
-    stating = [row.occupation for row in words if row.states_group]
-    rest = frame.filter(~pl.col("occupation").is_in(stating))
+    defining = [row.occupation for row in words if row.states_group]
+    rest = frame.filter(~pl.col("occupation").is_in(defining))
     neutral, own = (rest["stereotype"] == "neutral").sum(), audited.coal.measures
     assert own["coal"].n == frame.height > rest.height
     assert own["undirected"].n == own["undirected_expected"].n == rest.height
@@ -221,12 +222,12 @@ def test_a_cause_among_rows_is_that_of_a_table_of_them(name: str) -> None:
 def test_a_slice_has_the_lean_and_the_errors_of_its_class() -> None:
     sample = Sample(random_rows(11))
     for name in CLASSES:
-        own = {one: float(get_measure(one)(sample, name)) for one in ("undirected", "undirected_expected")}
+        own = {cause: float(get_measure(cause)(sample, name)) for cause in ("undirected", "undirected_expected")}
         assert own["undirected"] == pytest.approx(float(without_direction(sample, name)))
         assert own["undirected_expected"] == pytest.approx(float(without_direction(sample, name, expected=True)))
         assert float(get_measure("default_of_stereotyped")(sample, name)) == pytest.approx(float(lean(sample, name)))
-        for one in ("stereotype", "default_gender", "stereotype_expected", "default_gender_expected"):
-            assert np.isnan(get_measure(one)(sample, name))
+        for cause in ("stereotype", "default_gender", "stereotype_expected", "default_gender_expected"):
+            assert np.isnan(get_measure(cause)(sample, name))
 
 
 def test_the_regression_is_that_of_numpy() -> None:
@@ -239,15 +240,15 @@ def test_the_regression_is_that_of_numpy() -> None:
     side = {"e": 1, "n": 0, "c": -1}
     leans = np.array([np.sign(side[man] - side[woman]) for woman, man in answers])
     known = load_axis().scores
-    of_item = [names[one] for one in frame["occupation"][::2]]
+    of_item = [names[word] for word in frame["occupation"][::2]]
     # A word that states a gender is left out, and one without a score.
     used = [at for at, word in enumerate(of_item) if word in known and word != "businessman"]
     slope, start = np.polyfit([known[of_item[at]] for at in used], leans[used], 1)
     assert value(sample, "regression_slope") == pytest.approx(slope, abs=1e-5)
     assert value(sample, "regression_intercept") == pytest.approx(start, abs=1e-5)
     assert get_measure("regression_slope").rows(sample).sum() == 2 * len(used)
-    one = Sample(Predictions(frame.with_columns(occupation=pl.lit("nurse"))))
-    assert np.isnan(value(one, "regression_slope")) and np.isnan(value(one, "regression_intercept"))
+    of_nurses = Sample(Predictions(frame.with_columns(occupation=pl.lit("nurse"))))
+    assert np.isnan(value(of_nurses, "regression_slope")) and np.isnan(value(of_nurses, "regression_intercept"))
 
 
 def test_notes_name_three_words_at_most() -> None:

@@ -238,7 +238,7 @@ def test_the_permutation_test_finds_what_is_there_and_only_that() -> None:
     p = []
     for _ in range(60):
         p.append(permutation_test(of_rows(rows, generator.normal(size=(len(rows), 3))), 200)[1])
-    assert 0 <= sum(one < 0.05 for one in p) <= 9  # 3 expected; 10 or more has a chance below 0.001
+    assert 0 <= sum(p_value < 0.05 for p_value in p) <= 9  # 3 expected; 10 or more has a chance below 0.001
     shifted = generator.normal(size=(len(rows), 3)) + np.array([[1.5 * (row["group"] == "a"), 0, 0] for row in rows])
     assert permutation_test(of_rows(rows, shifted), 200)[1] < 0.01
 
@@ -330,7 +330,8 @@ def test_a_pair_file_must_be_consistent() -> None:
 def test_making_an_axis_ends_with_an_audit(tmp_path: Path) -> None:
     files = new_axis("region", tmp_path)
     problems = check_axis(files[0])
-    assert {one.kind for one in problems} == {"warning"} and any("power" in one.text for one in problems)
+    assert {problem.kind for problem in problems} == {"warning"}
+    assert any("power" in problem.text for problem in problems)
     audit = evenli.audit("fake:neutral", axis=str(files[0]))
     assert audit.groups.words == {"all": 7, "stereotyped": 5}
     files[1].unlink()  # as if killed between the two
@@ -345,7 +346,7 @@ def test_making_an_axis_ends_with_an_audit(tmp_path: Path) -> None:
 
 def test_errors_of_an_axis_file_are_named(tmp_path: Path) -> None:
     file = axis_file(tmp_path, '["calm", ""]', words='a = "an", b = "an"')
-    texts = [one.text for one in check_axis(file) if one.kind == "error"]
+    texts = [problem.text for problem in check_axis(file) if problem.kind == "error"]
     assert any("2 groups are called 'an'" in text for text in texts)
 
 
@@ -372,7 +373,7 @@ def test_bad_tables_are_refused_with_file_and_line(tmp_path: Path, table: str, w
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_axes_have_no_errors(name: str) -> None:
-    assert [one.text for one in check_axis(name) if one.kind == "error"] == []
+    assert [problem.text for problem in check_axis(name) if problem.kind == "error"] == []
 
 
 # --- the verdict on made-up numbers --------------------------------------------------------------------------
@@ -401,7 +402,7 @@ def made(base: GroupsResult, rows: dict[str, dict[str, float]], **measured: floa
         for name, row in rows.items()
     ]
     changed = {
-        name: msgspec.structs.replace(one, value=0.0, low=-0.02, high=0.02) for name, one in base.measures.items()
+        name: msgspec.structs.replace(row, value=0.0, low=-0.02, high=0.02) for name, row in base.measures.items()
     }
     for name, value in measured.items():
         changed[name] = msgspec.structs.replace(changed[name], value=value, low=value - 0.02, high=value + 0.02)
@@ -436,7 +437,7 @@ def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) ->
     # An interval up to 0.06 is neither a cause nor negligible.
     for undecided in (made(base, {}, undirected_n=0.04), made(base, {"a": {"default": -0.3}})):
         assert judge(undecided, None).code == "undecided" and not judge(undecided, None).causes
-    undefined = {name: msgspec.structs.replace(one, low=np.nan, high=np.nan) for name, one in base.measures.items()}
+    undefined = {name: msgspec.structs.replace(row, low=np.nan, high=np.nan) for name, row in base.measures.items()}
     assert judge(msgspec.structs.replace(made(base, {}), measures=undefined), None).code == "none"
 
 
@@ -457,15 +458,15 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
     }
     for word, result in said.items():
         sentence = judge(result, None).sentence
-        assert [one for one in said if one in sentence.replace("without a stereotype", "")] == [word]
+        assert [name for name in said if name in sentence.replace("without a stereotype", "")] == [word]
         assert "+0.40" in sentence
     for value, word in ((0.4, "more"), (-0.4, "less")):
         assert f" {word} readily" in judge(made(base, {}, stereotype_n=value), None).sentence
     # Errors are a cause only if their interval lies above 0.05.
     measured = made(base, {}).measures
     at = {low: msgspec.structs.replace(measured["undirected_n"], value=0.1, low=low, high=0.2) for low in (0.05, 0.051)}
-    for low, one in at.items():
-        result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": one})
+    for low, undirected in at.items():
+        result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": undirected})
         assert bool(judge(result, None).causes) == (low > 0.05)
 
 
@@ -499,13 +500,13 @@ def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None
         ("b", [0.0, 0.0, 1.0]),
         ("c", [0.0, 0.0, 1.0]),
     ]
-    assert [one.value.lstrip("-\u2212") for one in shown.numbers] == ["30", "35", "25", "30", "20"]
-    against, assumed, denied, crossed, _ = (one.name for one in shown.numbers)
+    assert [fact.value.lstrip("-\u2212") for fact in shown.numbers] == ["30", "35", "25", "30", "20"]
+    against, assumed, denied, crossed, _ = (fact.name for fact in shown.numbers)
     assert "gainst" in against and assumed.endswith(" a") and denied.endswith(" b")
     assert " b " in crossed and "less" in crossed and "x and y" in shown.numbers[3].meaning
     # Nobody leads, nobody is denied more: no group is named.
     level = made(base, {"a": {"default": 0.0, "ruled_out": 0.0}}, stereotype_n=0.3)
-    names = [one.name for one in summary(level, judge(level, None), of).numbers]
+    names = [fact.name for fact in summary(level, judge(level, None), of).numbers]
     assert "ollows" in names[0] and [name.endswith("one group") for name in names[1:3]] == [True, True]
 
 
@@ -580,8 +581,8 @@ def test_undefined_is_undefined_in_every_weighting() -> None:
             assert get_measure(name)(many).shape == (3,), name
     assert np.isnan(measures.default_of(typed, 0)) and np.isnan(measures.stereotype_of(untyped, 0))
     assert np.isnan(measures.stereotype_of(typed, 2)) and not np.isnan(measures.stereotype_of(typed, 1))
-    one = sample({}, {"rude": {"a"}}, "a")
-    assert np.isnan(value("distance", one)) and np.isnan(float(measures.default_of(one, 0)))
+    single = sample({}, {"rude": {"a"}}, "a")
+    assert np.isnan(value("distance", single)) and np.isnan(float(measures.default_of(single, 0)))
     assert value("distance", sample({("tall", "a"): ENTAILMENT}, {"tall": set()}, "ab")) > 0.9
 
 
@@ -617,12 +618,12 @@ def test_expected_answers_by_hand() -> None:
     """One word with a stereotype of two groups, one without: M, F and X of the two answers as if independent."""
     p = {"a": (0.55, 0.35, 0.1), "b": (0.2, 0.5, 0.3)}
     base = sample({}, {"rude": {"a"}, "tall": set()}, "ab", templates=1)
-    of = of_rows(base.frame.drop(list(LABELS)).to_dicts(), np.log([p[one] for one in base.frame["group"]]))
+    of = of_rows(base.frame.drop(list(LABELS)).to_dicts(), np.log([p[group] for group in base.frame["group"]]))
     above = 0.55 * 0.8 + 0.35 * 0.3  # a entailed and b not, or a neutral and b contradicted
     below = 0.2 * 0.45 + 0.5 * 0.1
     alike = 0.55 * 0.2 + 0.1 * 0.3
     error = 2 * min(above, below) + alike
-    assert [float(one) for one in measures.of_stereotype(of, 0)] == [1, 0, 0]  # entailed, and the other neutral
+    assert [float(number) for number in measures.of_stereotype(of, 0)] == [1, 0, 0]  # entailed, and the other neutral
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
     assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
     assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)

@@ -98,9 +98,9 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
 def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path) -> None:
     audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
     assert tables(audit.result, "doctors")["measures"]["measure"].to_list() == ["doctors"]
-    alone = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
-    assert evenli.gate(alone, ["doctors.doctors.low > 0.5"]).passed is True
-    assert evenli.gate(alone, ["doctors_asked == 2"]).passed is False
+    doctors_only = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
+    assert evenli.gate(doctors_only, ["doctors.doctors.low > 0.5"]).passed is True
+    assert evenli.gate(doctors_only, ["doctors_asked == 2"]).passed is False
     results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(results_schema()).validate(results)
     del results["doctors"]["measures"]
@@ -245,10 +245,10 @@ def test_a_function_is_a_measure_and_survives(tmp_path: Path) -> None:
         return float((sample.frame["occupation"] == "nurse").mean() or 0)
 
     audit = evenli.audit("fake:even", out=tmp_path / "run", scoring=FAST, measures=[share_of_nurses])
-    mine = audit.coal.share_of_nurses
-    assert 0 < mine.value < 0.05 and mine.low <= mine.value <= mine.high and mine.reference == "own"
+    measured = audit.coal.share_of_nurses
+    assert 0 < measured.value < 0.05 and measured.low <= measured.value <= measured.high and measured.reference == "own"
     again = measure_run(tmp_path / "run", FAST)
-    assert again.coal.share_of_nurses.value == pytest.approx(mine.value, abs=1e-6)
+    assert again.coal.share_of_nurses.value == pytest.approx(measured.value, abs=1e-6)
     assert "not computed again" in again.coal.share_of_nurses.note
     fresh = measure_run(tmp_path / "run", FAST, [share_of_nurses])
     assert fresh.coal.share_of_nurses.note == ""

@@ -443,12 +443,12 @@ def test_released_sheets(sheet: tuple[str, PairSet]) -> None:
     name, pairs = sheet
     check_shape(pairs, 38, 50)
     texts = premises(pairs)
-    one = pairs.frame.filter(pl.col("group") == "female")
-    assert Counter(one["stereotype"]) == {"male": 1000, "female": 900}
+    asked = pairs.frame.filter(pl.col("group") == "female")
+    assert Counter(asked["stereotype"]) == {"male": 1000, "female": 900}
     # The sheets tag every occupation as the paper does, but for tailor.
-    tags = dict(one.select("occupation", "stereotype").iter_rows())
+    tags = dict(asked.select("occupation", "stereotype").iter_rows())
     assert {key for key in tags if tags[key] != probe_occupations()[key]} == {"tailor"} and tags["tailor"] == "male"
-    drawn = Counter(hypothesis.replace("female", "[gender]") for hypothesis in one["hypothesis"])
+    drawn = Counter(hypothesis.replace("female", "[gender]") for hypothesis in asked["hypothesis"])
     assert set(drawn) == set(probe_hypotheses())
     assert sorted(drawn.values(), reverse=True) == {"SNLI": [646, 642, 612], "MNLI": [675, 640, 585]}[name]
     assert len(set(texts)) == 1897
@@ -456,7 +456,7 @@ def test_released_sheets(sheet: tuple[str, PairSet]) -> None:
     assert sum(bool(re.search(r"\ba [aeiou]", text)) for text in texts) == {"SNLI": 99, "MNLI": 20}[name]
     assert sum(bool(RESIDUE.search(text)) for text in texts) == {"SNLI": 13, "MNLI": 9}[name]
     # Placeholders put into several occupations are one cluster; "secretaries" was not always replaced.
-    assert one["template"].n_unique() == {"SNLI": 960, "MNLI": 1512}[name]
+    assert asked["template"].n_unique() == {"SNLI": 960, "MNLI": 1512}[name]
     assert pairs.notes == {"SNLI": (), "MNLI": ("11 premises do not hold their occupation",)}[name]
 
 

@@ -239,7 +239,7 @@ def test_an_interval_is_that_of_a_plain_mean_of_premises(name: str) -> None:
     dominant = np.where(is_female, margin[:, 0] > margin[:, 1], margin[:, 1] > margin[:, 0])
     column = {"probe_dp": np.abs(first - second), "probe_b": dominant.astype(float)}[name]
     own = Measure("m", "", "", lambda s, _: s.paired.first.mean(column), 0, 1)
-    found, plain = (estimate_measures(sample, [one])[one.name, None] for one in (get_measure(name), own))
+    found, plain = (estimate_measures(sample, [entry])[entry.name, None] for entry in (get_measure(name), own))
     assert (found.value, found.low, found.high) == pytest.approx((plain.value, plain.low, plain.high), abs=1e-6)
 
 

@@ -204,9 +204,9 @@ def test_all_suites_in_one_folder(runs: Path) -> None:
 
 
 def test_coal_is_the_same_alone_and_in_company(runs: Path) -> None:
-    alone = evenli.audit("fake:oracle:0.8", scoring=FAST).to_dict()
-    assert stored(runs / "all")["coal"] == alone["coal"] and stored(runs / "all")["verdict"] == alone["verdict"]
-    assert "probe" not in alone and "dev" not in alone
+    of_coal = evenli.audit("fake:oracle:0.8", scoring=FAST).to_dict()
+    assert stored(runs / "all")["coal"] == of_coal["coal"] and stored(runs / "all")["verdict"] == of_coal["verdict"]
+    assert "probe" not in of_coal and "dev" not in of_coal
 
 
 @pytest.mark.parametrize(
@@ -417,11 +417,12 @@ def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
     assert code == 0, err
     content = json.loads(out)
     assert content["data"] == {} and content["comparisons"] == []
-    [one] = content["probe"]["comparisons"]
-    assert content["probe"]["data"]["suite"] == "probe" and one["n"] == 3800
-    assert one["measures"]["probe_dp"]["value"] == pytest.approx(-1) == one["measures"]["probe_b"]["value"]
-    assert one["mcnemar"]["only_first"] == 3800 and one["mcnemar"]["only_second"] == 0
-    assert one["conclusion"].count("significantly lower") == 2
+    [comparison] = content["probe"]["comparisons"]
+    assert content["probe"]["data"]["suite"] == "probe" and comparison["n"] == 3800
+    values = comparison["measures"]
+    assert values["probe_dp"]["value"] == pytest.approx(-1) == values["probe_b"]["value"]
+    assert comparison["mcnemar"]["only_first"] == 3800 and comparison["mcnemar"]["only_second"] == 0
+    assert comparison["conclusion"].count("significantly lower") == 2
     code, out, err = cli("compare", runs / "biased", runs / "even")
     assert code == 0 and "3,800 shared premises of built-in probe" in out and "Dominant gender more likely" in out
 

@@ -135,7 +135,7 @@ def test_exchanging_the_versions_changes_no_measure(table: Predictions) -> None:
         group=pl.col("group").replace(other),
         id=pl.col("id").str.replace("-original|-swapped", "") + "-" + pl.col("group").replace(other),
     )
-    before, after = (Sample(Predictions(one)) for one in (table.frame, frame))
+    before, after = (Sample(Predictions(rows)) for rows in (table.frame, frame))
     for entry in measures("swap"):
         assert float(entry(before)) == pytest.approx(float(entry(after)), abs=1e-6), entry.name
 

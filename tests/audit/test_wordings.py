@@ -163,7 +163,7 @@ def test_templates_of_your_own_are_a_dimension(tmp_path: Path) -> None:
     (tmp_path / "barn.txt").write_text("\n".join(own))
     frame = load_suite("robust", Request("en", tmp_path / "barn.txt")).frame
     keys = [Wording.of(key) for key in frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)]
-    assert min(Counter(one.templates for one in keys).values()) > 9
+    assert min(Counter(wording.templates for wording in keys).values()) > 9
     for broken, told in (("the nurse sleeps.", "no \\[Sub\\] slot"), ("the [Sub] is kissing a wife.", "'wife'")):
         (tmp_path / "barn.txt").write_text("\n".join([*own, broken]))
         with pytest.raises(InputError, match=told):
@@ -194,10 +194,10 @@ def test_the_design_is_balanced_and_bounded(lang: str, pairs: dict[str, pl.DataF
     assert frame.height <= BUDGET * len(load_suite("coal", Request(lang)))
     usual = chosen[0]
     everything = grid(read_wordings(load_axis(), lang), ["built-in"])
-    assert {one for one in everything if len(one.differs(usual)) == 1} <= set(chosen)
+    assert {wording for wording in everything if len(wording.differs(usual)) == 1} <= set(chosen)
     for dimension in DIMENSIONS:
-        counts = Counter(getattr(one, dimension) for one in chosen)
-        assert set(counts) == {getattr(one, dimension) for one in everything}
+        counts = Counter(getattr(wording, dimension) for wording in chosen)
+        assert set(counts) == {getattr(wording, dimension) for wording in everything}
         others = [count for choice, count in counts.items() if choice != getattr(usual, dimension)]
         assert not others or (min(others) >= 3 and max(others) <= 3 * min(others)), counts
 
@@ -218,7 +218,7 @@ def test_the_sample_is_the_same_every_time_and_never_larger_than_the_grid() -> N
 
 
 def test_words_that_state_a_group_are_not_asked() -> None:
-    words = {one.word for one in choose_occupations(load_axis(), "en")}
+    words = {occupation.word for occupation in choose_occupations(load_axis(), "en")}
     assert "nurse" in words and not words & {"businessman", "ballerina", "handyman"}
 
 
@@ -237,7 +237,7 @@ def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: f
     row = result.cause("stereotype")  # type: ignore[operator]
     assert (row.holds, row.opposite, row.lowest, row.highest) == (COUNT, 0, stereotype, stereotype)
     assert row.verdict == ("negligible" if kind == "even" else "stable")
-    assert all("no spread" in one.note for one in result.shares)  # type: ignore[attr-defined]
+    assert all("no spread" in row.note for row in result.shares)  # type: ignore[attr-defined]
 
 
 def test_bias_controlled_models_keep_their_order_in_every_wording(follower: Audit) -> None:
@@ -290,10 +290,10 @@ def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
 def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
     result = audited(shifty).robust
     row = result.cause("stereotype")  # type: ignore[operator]
-    plain = sum(one.frame == "bare" for one in result.wordings)  # type: ignore[attr-defined]
+    plain = sum(row.frame == "bare" for row in result.wordings)  # type: ignore[attr-defined]
     assert (row.holds, row.opposite, row.verdict) == (plain, COUNT - plain, "unstable")
     assert row.reversed > 0 and (row.lowest, row.highest) == (-1.0, 1.0)
-    shares = {one.dimension: one.share for one in result.shares if one.cause == "stereotype"}  # type: ignore[attr-defined]
+    shares = {row.dimension: row.share for row in result.shares if row.cause == "stereotype"}  # type: ignore[attr-defined]
     assert shares["frame"] == pytest.approx(1.0) and sum(shares.values()) == pytest.approx(1.0)
 
 
@@ -320,7 +320,7 @@ def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
 
     cells = list(itertools.product((-0.6, 0.6), (-0.2, 0.2), (-0.05, 0.05)))
     rows = [row(height(a + b + e * (1 if a * b > 0 else -1)), f"n{a}", f"f{b}") for a, b, e in cells]
-    shares = {one.dimension: one.share for one in variance_shares(rows) if one.cause == "stereotype"}
+    shares = {row.dimension: row.share for row in variance_shares(rows) if row.cause == "stereotype"}
     total = 0.36 + 0.04 + 0.0025
     assert shares == pytest.approx({"noun": 0.36 / total, "frame": 0.04 / total, REST: 0.0025 / total}, abs=1e-6)
 
@@ -332,7 +332,7 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
     monkeypatch.setattr(stability, "need", missing)
     rows = [row(0.1 * n, f"n{n}", "bare") for n in range(4)]
     shares = variance_shares(rows)
-    assert [math.isnan(one.share) for one in shares] == [True] * 3
+    assert [math.isnan(row.share) for row in shares] == [True] * 3
     section = results._shares(shares, DIMENSIONS)
     assert len(section.notes) == 1 and "evenli[wording]" in section.notes[0] and not section.rows
 
@@ -345,9 +345,9 @@ def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> Non
     assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
     assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
     again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
-    assert [one.verdict for one in again] == ["stable", "stable", "negligible"]
+    assert [row.verdict for row in again] == ["stable", "stable", "negligible"]
     few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
-    assert {one.verdict for one in few} == {"not judged"}
+    assert {row.verdict for row in few} == {"not judged"}
 
 
 def asked_in_views(run: Audit, silent: str = "") -> Sample:
@@ -372,9 +372,9 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
     value = robust.wordings[0].stereotype
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
-    one = across_views(cells, robust.wordings)[0]
-    assert (one.cells, one.judged, one.holds, one.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
-    assert one.verdict == "unstable"
+    first = across_views(cells, robust.wordings)[0]
+    assert (first.cells, first.judged, first.holds, first.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
+    assert first.verdict == "unstable"
     shares = {row.dimension: row.share for row in variance_shares(cells, CHOICES) if row.cause == "stereotype"}
     assert shares["prompt"] > 0.9 and shares["order"] == pytest.approx(0, abs=1e-6)
 
@@ -397,7 +397,7 @@ def test_the_random_wording_interval_covers_a_further_wording() -> None:
 def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
     result = follower.robust
     for cause in ("stereotype", "default_gender", "undirected"):
-        each = [getattr(one, cause) for one in result.wordings if one.judged]  # type: ignore[attr-defined]
+        each = [getattr(row, cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
         assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
 
 
@@ -413,8 +413,8 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
     assert named["robust.stereotype.sign_share"] == 1.0 and named["robust.judged"] == COUNT
     compared = compare_runs(again, follower, suite="robust")
     assert f"lower stereotype in {COUNT} of {COUNT} wordings" in compared.conclusion("robust")
-    (one,) = compared.to_dict()["robust"]["comparisons"]
-    assert {name: one["contrast"][name] for name in ("wordings", "first_below", "second_below")} == {
+    (comparison,) = compared.to_dict()["robust"]["comparisons"]
+    assert {name: comparison["contrast"][name] for name in ("wordings", "first_below", "second_below")} == {
         "wordings": COUNT,
         "first_below": COUNT,
         "second_below": 0,
@@ -477,12 +477,12 @@ def test_several_models_say_whether_their_answers_survive(follower: Audit) -> No
     from evenli.audit.report.comparison import stability
     from evenli.audit.report.html import render
 
-    one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
-    assert stability([("one", one), ("other", other)]) == [], "nobody was asked in other words"
-    rows = stability([("one", one), ("other", other), ("in other words", follower)])
+    oracle, biased = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
+    assert stability([("one", oracle), ("other", biased)]) == [], "nobody was asked in other words"
+    rows = stability([("one", oracle), ("other", biased), ("in other words", follower)])
     cause = follower.robust.cause("stereotype")
     assert [row[0] for row in rows] == ["one", "other"], "a run of wordings alone speaks for its model"
     assert rows[0][1].startswith(f"{cause.verdict}: {cause.holds} of {cause.wordings} wordings, {cause.lowest:.2f} to ")
     assert rows[1][1:] == ["not asked"] * 3
-    page = render([one, other, follower])
+    page = render([oracle, biased, follower])
     assert "Does the answer survive other words?" in page and rows[0][1] in page

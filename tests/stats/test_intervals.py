@@ -110,8 +110,8 @@ def test_closed_form_is_the_jackknife_in_the_limit() -> None:
         assert np.sqrt(spread(part.scores).variance) == pytest.approx(np.sqrt(spread(left_out).variance), rel=0.05)
     # The delta method: the derivative of p / (1 - p) is 1 / (1 - p)^2.
     share, ratio = (
-        estimate_measures(sample, [one])[one.name, None]
-        for one in (get_measure("coal_pro"), Measure("odds", "odds", "", odds))
+        estimate_measures(sample, [entry])[entry.name, None]
+        for entry in (get_measure("coal_pro"), Measure("odds", "odds", "", odds))
     )
     assert ratio.se == pytest.approx(share.se / (1 - share.value) ** 2, rel=1e-4)
 
@@ -121,9 +121,9 @@ def test_own_measures_are_left_out_one_by_one() -> None:
     effects = generator.normal(size=(30, 1)) + generator.normal(size=(30, 20))
     sample = crossed(30, 20, effects > 0)
     own = as_measure(lambda sample: float(sample.rate(ENTAILMENT)), name="mine")
-    mine = estimate_measures(sample, [own])["mine", None]
+    measured = estimate_measures(sample, [own])["mine", None]
     built_in = estimate(sample)
-    assert mine.value == pytest.approx(built_in.value) and mine.se == pytest.approx(built_in.se, rel=0.1)
+    assert measured.value == pytest.approx(built_in.value) and measured.se == pytest.approx(built_in.se, rel=0.1)
     undefined = as_measure(lambda sample: 1.0 if sample.frame.height == 600 else float("nan"), name="mine")
     found = estimate_measures(sample, [undefined])["mine", None]
     assert found.value == 1 and np.isnan(found.low) and "no interval" in found.note
@@ -271,7 +271,7 @@ def test_skewed_templates_lengthen_one_side() -> None:
     answers = np.random.default_rng(8).random((60, 10)) < np.array([0.3] * 9 + [0.9])
     found = estimate(crossed(60, 10, answers))
     even = estimate(crossed(60, 10, np.random.default_rng(8).random((60, 10)) < np.linspace(0.18, 0.54, 10)))
-    skew, none = ((one.high - one.value) / (one.value - one.low) for one in (found, even))
+    skew, none = ((measured.high - measured.value) / (measured.value - measured.low) for measured in (found, even))
     assert skew > 1.3 * none
 
 
@@ -280,8 +280,8 @@ def test_one_answer_borrows_the_clustering_of_all() -> None:
     generator = np.random.default_rng(5)
     rare = np.zeros((20, 10))
     rare[0, 0] = 1
-    alone, by_word = generator.random((40, 10)) < 0.5, np.repeat(generator.random((40, 1)) < 0.5, 10, axis=1)
-    narrow, wide = (estimate(two_classes(rare, others), stereotype="female") for others in (alone, by_word))
+    by_row, by_word = generator.random((40, 10)) < 0.5, np.repeat(generator.random((40, 1)) < 0.5, 10, axis=1)
+    narrow, wide = (estimate(two_classes(rare, others), stereotype="female") for others in (by_row, by_word))
     assert narrow.value == wide.value and wide.high > 1.3 * narrow.high
 
 
@@ -351,9 +351,9 @@ def test_levels() -> None:
 
 
 def test_the_p_of_a_difference_agrees_with_its_interval() -> None:
-    one, two = (Sample(predict(fake_model(kind), [build_coal("en")])) for kind in ("random", "wrong"))
+    first, second = (Sample(predict(fake_model(kind), [build_coal("en")])) for kind in ("random", "wrong"))
     for entry in measures("coal"):
-        there, back = estimate_difference(entry, one, two), estimate_difference(entry, two, one)
+        there, back = estimate_difference(entry, first, second), estimate_difference(entry, second, first)
         if np.isnan(there.p):
             continue
         assert (there.p < 0.05) == (there.low > 0 or there.high < 0), entry.name
@@ -393,7 +393,7 @@ def test_memory_grows_by_little_per_row() -> None:
     found = estimate_measures(sample, entries, (None, "female"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert all(one.low < one.value < one.high for one in found.values())
+    assert all(row.low < row.value < row.high for row in found.values())
     assert peak < 300 * rows  # one resampled weight per row and resample would be 8,000 bytes a row
 
 
@@ -466,8 +466,8 @@ def numbers() -> dict[str, list[float]]:
         found[key] = [estimated.value, estimated.low, estimated.high, estimated.se]
     for name, design, level in itertools.product(OF_MEANS, BOTH, (0.95, 0.8)):
         first, second = drawn(21, design), drawn(22, design, (0.6, 0.1) if level > 0.9 else (0.6, 0.0))
-        one = estimate_difference(OF_MEANS[name], first, second, level)
-        found[f"difference of {name}, {design}, {level}"] = [one.low, one.high, one.se, one.p]
+        gap = estimate_difference(OF_MEANS[name], first, second, level)
+        found[f"difference of {name}, {design}, {level}"] = [gap.low, gap.high, gap.se, gap.p]
     return found
 
 
@@ -516,7 +516,7 @@ SLACK = 0.035
     ],
 )
 def test_intervals_cover_neither_too_often_nor_too_rarely(name: str, measured: tuple[str, ...]) -> None:
-    scenario = next(one for one in coverage.scenarios() if one.name == name)
+    scenario = next(scenario for scenario in coverage.scenarios() if scenario.name == name)
     for row in coverage.simulate(replace(scenario, names=measured), SIMULATIONS, 11):
         assert 0.95 - SLACK <= row["coverage"] <= 0.95 + SLACK, row
         assert row["zero_width"] == 0
@@ -536,7 +536,8 @@ def test_a_doubtful_coverage_is_simulated_again() -> None:
 
 
 def test_single_occupations_are_covered() -> None:
-    scenario = next(one for one in coverage.scenarios() if one.name == "single occupations, both effects")
+    scenarios = {scenario.name: scenario for scenario in coverage.scenarios()}
+    scenario = scenarios["single occupations, both effects"]
     (row,) = coverage.simulate(scenario, 20, 3)
     assert 0.93 <= row["coverage"] <= 0.97 and row["zero_width"] == 0
 

@@ -15,7 +15,7 @@ from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.labels import LABELS
 from evenli.core.store import ANEW
-from evenli.stats.sample import Sample, Table
+from evenli.stats.sample import LogitTable, Sample
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names; columns of the user's own follow."""
@@ -25,7 +25,7 @@ MINIMUM_MASS = 0.5
 """Labels that have less of the probability are no answer: the model would rather say something else."""
 
 
-class Predictions(Table):
+class Predictions(LogitTable):
     """Rows with logits, plus the header of the run that made them: the one table on disk."""
 
     def suite(self, name: str) -> Predictions:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.registry import DEFAULT_SUITE, MEASURES, SUITES
-from evenli.stats.sample import Sample, Table, Values
+from evenli.stats.sample import LogitTable, Sample, Values
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Rows = Callable[[Sample], NDArray[np.bool_]]
@@ -134,7 +134,7 @@ class _Scalar:
         if not rows.size:
             return math.nan
         with translated(f"the measure '{self.name}' gives no number: ", kinds=(TypeError, ValueError)):
-            return float(self.function(Sample(Table(sample.frame[rows]))))
+            return float(self.function(Sample(LogitTable(sample.frame[rows]))))
 
 
 def measures(suite: str = DEFAULT_SUITE) -> list[Measure]:

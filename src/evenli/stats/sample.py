@@ -27,7 +27,7 @@ _EXACT, _ROUNDED = 1e-9, 1e-5
 
 
 @dataclass(frozen=True)
-class Table:
+class LogitTable:
     """Rows with logits, plus the header of the run that made them."""
 
     frame: pl.DataFrame
@@ -48,7 +48,7 @@ class Sample:
         published: Our own measures keep what only published ones count: words that state a group themselves.
     """
 
-    def __init__(self, predictions: Table, weights: Weights | None = None, *, published: bool = False) -> None:
+    def __init__(self, predictions: LogitTable, weights: Weights | None = None, *, published: bool = False) -> None:
         self.frame, self.header, self.published = predictions.frame, predictions.header, published
         if self.frame.height == 0:
             raise InputError("no predictions to measure")
@@ -82,12 +82,12 @@ class Sample:
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
         # What was found in the rows is shared; what depends on weights (means of pairs, paired) is found anew.
-        other = Sample.__new__(Sample)
-        other.__dict__.update(self.__dict__, weights=weights, _pair_means={})
-        other.__dict__.pop("paired", None)
-        return other
+        reweighted = Sample.__new__(Sample)
+        reweighted.__dict__.update(self.__dict__, weights=weights, _pair_means={})
+        reweighted.__dict__.pop("paired", None)
+        return reweighted
 
-    def on(self, design: Design) -> Sample:
+    def on(self, design: CrossedDesign) -> Sample:
         """This sample with the design of another on the same rows, which need not be found and held twice."""
         self.__dict__["design"] = design
         return self
@@ -187,9 +187,9 @@ class Sample:
         return np.asarray(self.predicted == LABELS.index(NEUTRAL))
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> CrossedDesign:
         """Which occupation and template each row belongs to."""
-        return Design.of(self.frame)
+        return CrossedDesign.of(self.frame)
 
     @cached_property
     def biased(self) -> NDArray[np.bool_]:
@@ -211,7 +211,7 @@ class Sample:
     def _pairing(self) -> tuple[tuple[str, str], NDArray[np.int64], Sample]:
         # Without weights, so that all weightings share what is computed in the rows.
         groups, rows = _pair_rows(self.frame)
-        return groups, rows, Sample(Table(self.frame[rows[0]]))
+        return groups, rows, Sample(LogitTable(self.frame[rows[0]]))
 
     @cached_property
     def _word_pairs(self) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]] | None:
@@ -238,7 +238,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class CrossedDesign:
     """Which occupation, template and cell (one occupation in one template) each row belongs to, as numbers from 0.
 
     ``stratum`` is the stereotype of each occupation: the design fixes how many occupations of each there are.
@@ -252,7 +252,7 @@ class Design:
     of_cell: tuple[Codes, Codes]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> Design:
+    def of(cls, frame: pl.DataFrame) -> CrossedDesign:
         """Read it from a table."""
         # Ranks number the texts without a dictionary of Python objects, which a million rows would make large.
         columns = frame.select(pl.col("occupation", "template", "stereotype").fill_null("").rank("dense") - 1)

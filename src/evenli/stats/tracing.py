@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
-from evenli.stats.sample import Design, Paired, Sample, Values
+from evenli.stats.sample import CrossedDesign, Paired, Sample, Values
 from evenli.stats.variance import Function, Scores, spread, summed
 
 _STEP = 1e-5
@@ -176,7 +176,7 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
     return replace(parts, decided=_summed_parts([replace(dependence, slopes=dependence.decided)], design))
 
 
-def _summed_parts(dependences: Sequence[_Dependence], design: Design) -> Parts:
+def _summed_parts(dependences: Sequence[_Dependence], design: CrossedDesign) -> Parts:
     signed = zip((1, -1), reversed(dependences), strict=False)
     read = [
         pair for sign, dependence in signed for pair in zip(dependence.calls, sign * dependence.slopes, strict=True)
@@ -238,7 +238,7 @@ def _slopes(
     return entries, (moved[0::2] - moved[1::2]) / (2 * _STEP)
 
 
-def _error_of_gap(entries: Sequence[_Entry], corner: _Corner, design: Design) -> float:
+def _error_of_gap(entries: Sequence[_Entry], corner: _Corner, design: CrossedDesign) -> float:
     """Standard error of the difference of the two sides of a corner."""
     moved = corner.second - corner.first
     slopes = (moved[0::2] - moved[1::2]) / (2 * _STEP)
@@ -247,7 +247,7 @@ def _error_of_gap(entries: Sequence[_Entry], corner: _Corner, design: Design) ->
     return math.sqrt(spread(summed(row_scores, row_mass, design)).variance) if row_mass.any() else 0.0
 
 
-def _row_scores(read: Sequence[tuple[_Call, float]], design: Design) -> tuple[Values, Values]:
+def _row_scores(read: Sequence[tuple[_Call, float]], design: CrossedDesign) -> tuple[Values, Values]:
     """What every row brings to the error of a function of means, and its weight; each mean comes with its slope."""
     row_scores, row_mass = np.zeros((2, len(design.occupations)))
     for call, slope in read:
@@ -260,7 +260,7 @@ def _row_scores(read: Sequence[tuple[_Call, float]], design: Design) -> tuple[Va
 
 
 def _part_of(
-    stratum: np.int64, dependences: Sequence[_Dependence], design: Design, row_scores: Values, row_mass: Values
+    stratum: np.int64, dependences: Sequence[_Dependence], design: CrossedDesign, row_scores: Values, row_mass: Values
 ) -> Part:
     inside = design.strata == stratum
     scores = summed(np.where(inside, row_scores, 0), np.where(inside, row_mass, 0), design)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtridf, stdtrit
 
-from evenli.stats.sample import Codes, Design, Sample, Values, Weights
+from evenli.stats.sample import Codes, CrossedDesign, Sample, Values, Weights
 
 Function = Callable[[Sample, str | None], Values]
 _GROUPS = 400
@@ -127,7 +127,7 @@ def centred(scores: Values, mass: Values) -> Values:
     return np.asarray(math.sqrt(correction) * (scores - scores.mean()), dtype=np.float64)
 
 
-def summed(row_scores: Values, row_mass: Values, design: Design) -> Scores:
+def summed(row_scores: Values, row_mass: Values, design: CrossedDesign) -> Scores:
     """Scores of clusters from those of rows."""
     ways = (design.occupations, design.templates, design.cells)
     occupations, templates, cells = (np.bincount(codes, row_scores).astype(np.float64) for codes in ways)
@@ -168,7 +168,7 @@ def unseen(occupations: int, cells: int, effect: float, level: float = 0.95) -> 
     return float(1 - (1 - level) ** (1 / max(occupations, independent)))
 
 
-def _combination(row_mass: Values, design: Design) -> Values:
+def _combination(row_mass: Values, design: CrossedDesign) -> Values:
     """How the three sums of squares combine to an unbiased variance.
 
     Where every occupation has templates of its own, the part by template holds the effects of occupations as often as

@@ -34,7 +34,7 @@ class About:
 def record(axis: Axis | str, words: str = "") -> dict[str, str | list[str]]:
     """What run.json keeps of an axis, so that a stored run can be shown without the file; ``words`` is its list."""
     loaded = load_axis(axis)
-    texts = {one.name: getattr(loaded, one.name) for one in fields(About) if one.name != "axis"}
+    texts = {field.name: getattr(loaded, field.name) for field in fields(About) if field.name != "axis"}
     texts["thing"] = loaded.list_things.get(words, loaded.thing)
     return {name: list(text) if isinstance(text, tuple) else text for name, text in texts.items()}
 
@@ -51,10 +51,10 @@ def about_axis(header: Mapping[str, Any]) -> About:
     if not isinstance(stored, Mapping):
         stored = record(axis) if axis == GENDER else {}
     texts: dict[str, Any] = {}
-    for one in fields(About):
-        given = stored.get(one.name)
-        if isinstance(one.default, tuple) and isinstance(given, list):
-            texts[one.name] = tuple(printable(str(text)) for text in given)
-        elif isinstance(one.default, str) and isinstance(given, str) and given:
-            texts[one.name] = printable(given)
+    for field in fields(About):
+        given = stored.get(field.name)
+        if isinstance(field.default, tuple) and isinstance(given, list):
+            texts[field.name] = tuple(printable(str(text)) for text in given)
+        elif isinstance(field.default, str) and isinstance(given, str) and given:
+            texts[field.name] = printable(given)
     return About(**{**texts, "axis": printable(axis)})

@@ -228,10 +228,11 @@ class Suite:
 
     def summary(self, result: Any, verdict: Verdict, sample: Sample) -> Summary:
         """The first screen of a run."""
-        stressed = [result.measures[one.name] for one in self.measures if one.stressed and one.name in result.measures]
+        names = [measure.name for measure in self.measures if measure.stressed and measure.name in result.measures]
+        shown = [result.measures[name] for name in names] or [result.main]
         facts = [
-            Fact(one.title, number(one.value), interval(one.low, one.high), f"{one.direction}; even: {one.ideal:g}")
-            for one in (stressed or [result.main])[:3]
+            Fact(row.title, number(row.value), interval(row.low, row.high), f"{row.direction}; even: {row.ideal:g}")
+            for row in shown[:3]
         ]
         limit, level = LIMIT.format("jobs"), result.main.level
         return Summary(verdict.sentence, problem=result.problem, numbers=facts, limit=limit, level=level)

@@ -15,7 +15,7 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import SLOT, fill, subset_of
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.stats.sample import Design
+from evenli.stats.sample import CrossedDesign
 from evenli.words import Axis, load_axis
 
 CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
@@ -164,7 +164,7 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
 def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
-    leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
+    leaks = {template: leaking_words(template, revealing, pairs.lang) for template in pairs.frame["template"].unique()}
     # Segmented Japanese has spaces within occupations, which the word list writes without.
     spaced = pairs.lang not in {"ja", "zh"}
 
@@ -225,7 +225,7 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
 
 def _few_templates(pairs: PairSet) -> list[str]:
     """What must be known of intervals that rest on a few sentences."""
-    design = Design.of(pairs.frame)
+    design = CrossedDesign.of(pairs.frame)
     count = int(design.templates.max()) + 1
     if count >= FEW_TEMPLATES or len(design.stratum) <= count or not design.is_crossed:
         return []

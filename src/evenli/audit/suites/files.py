@@ -130,9 +130,9 @@ class _Numbers:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
-        other = "" if self.given else "; say another order (--gold-labels)"
+        advice = "" if self.given else "; say another order (--gold-labels)"
         listed = ", ".join(f"{number} as {name}" for number, name in enumerate(self.names))
-        return (f"gold labels are numbers: {listed}{other}",) if self.used else ()
+        return (f"gold labels are numbers: {listed}{advice}",) if self.used else ()
 
 
 def _pair_set(
@@ -146,7 +146,7 @@ def _pair_set(
     # The first row shows the columns, then it goes back to the front: the rows are a stream.
     columns = find_columns(first[1], origin)
     # A column of the user's own that is called like one of ours is marked.
-    others = {
+    additional = {
         name: f"given_{name}" if str(name) in _OURS else str(name)
         for name in first[1]
         if extra and name not in columns.values()
@@ -155,10 +155,10 @@ def _pair_set(
 
     def normalised() -> Iterator[dict[str, str | None]]:
         for number, (where, row) in listed:
-            kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in others.items()}
+            kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in additional.items()}
             yield {**kept, **_normalise(row, columns, where, number, numbers)}
 
-    pairs = PairSet.from_rows(normalised(), extra=list(dict.fromkeys(others.values())), **fields)
+    pairs = PairSet.from_rows(normalised(), extra=list(dict.fromkeys(additional.values())), **fields)
     return replace(pairs, notes=numbers.notes)
 
 

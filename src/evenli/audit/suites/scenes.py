@@ -99,9 +99,9 @@ def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> 
     last = ""
     for _ in range(sum(map(len, left.values()))):
         # Only when all other scenes are used up may one follow itself.
-        others = [scene for scene in left if left[scene] and scene != last] or [last]
-        fullest = max(len(left[scene]) for scene in others)
-        last = str(generator.choice([scene for scene in others if len(left[scene]) == fullest]))
+        drawable = [scene for scene in left if left[scene] and scene != last] or [last]
+        fullest = max(len(left[scene]) for scene in drawable)
+        last = str(generator.choice([scene for scene in drawable if len(left[scene]) == fullest]))
         spread.append(left[last].pop())
     return spread
 
@@ -170,7 +170,7 @@ class _Rules:
         # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
         own = rules.get(lang, {**rules["en"], "plural": _NEVER, "alone": ""})
         self.lengths = range(int(own["shortest"]), int(own["longest"]) + 1)
-        self.plural, self.alone = re.compile(own["plural"]), re.compile(own["alone"])
+        self.plural, self.whole_phrase = re.compile(own["plural"]), re.compile(own["alone"])
 
     def judge(self, caption: str) -> tuple[str, str]:
         """The template of a caption and the reason to drop it, empty if there is none."""
@@ -194,7 +194,7 @@ class _Rules:
             "revealing word": leaking_words(template, self.revealing, self.lang),
             "occupation": self.occupation.search(beside),
             "plural": self.plural.search(template),
-            "longer phrase": not self.alone.search(template),
+            "longer phrase": not self.whole_phrase.search(template),
         }
         return next((reason for reason, holds in faults.items() if holds), "")
 

@@ -107,7 +107,7 @@ def with_swapped(pairs: PairSet) -> PairSet:
 
 
 def _versions(row: Mapping[str, str], done: Swapped, lang: str) -> list[dict[str, str | None]]:
-    changed = {change.word.lower() for one in done.changes for change in one}
+    changed = {change.word.lower() for changes in done.changes for change in changes}
     female, male = (changed & words for words in _gendered(lang))
     gender = MIXED if female and male else FEMALE if female else MALE
     both = zip(GROUPS, ((row["premise"], row["hypothesis"]), done.texts), (gender, _OTHER[gender]), strict=True)
@@ -313,8 +313,8 @@ class Swap(Suite):
             listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
             lines.append(f"Answers that changed: {listed}")
         rows = [
-            (one.premise_swapped, one.hypothesis_swapped, one.gold or "–", f"{one.before} > {one.after}")
-            for one in result.flips[:5]
+            (flip.premise_swapped, flip.hypothesis_swapped, flip.gold or "–", f"{flip.before} > {flip.after}")
+            for flip in result.flips[:5]
         ]
         columns = ("premise", "hypothesis", "gold", "answer")
         examples = [Block("Largest changes (swapped version)", columns=columns, rows=rows)] if rows else []

@@ -92,7 +92,7 @@ def detectable_difference(smallest: float) -> str:
     if math.isnan(smallest):
         return "What difference a comparison would detect is unknown: NLI-CoAL has no interval."
     alike = smallest * math.sqrt(2 * (1 - _ALIKE))
-    sizes = [number(one) if one >= 0.0005 else "less than 0.001" for one in (smallest, alike)]
+    sizes = [number(size) if size >= 0.0005 else "less than 0.001" for size in (smallest, alike)]
     return (
         f"A paired comparison with another model on this set detects a difference of {sizes[0]} in NLI-CoAL (80% power"
         f", if the two vary alike and correlate by 0.5), of {sizes[1]} if they are alike (correlated by {_ALIKE:g})."

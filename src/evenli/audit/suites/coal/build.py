@@ -54,7 +54,7 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
-    placed = list(enumerate(in_turn(blocks) if own else [one for block in blocks for one in block]))
+    placed = list(enumerate(in_turn(blocks) if own else [occupation for block in blocks for occupation in block]))
     neutral_order = settings.neutral_group_order or axis.group_names
     rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_order)
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
@@ -251,7 +251,7 @@ def _checked(
     lines: dict[str, int] = {}
     for line, row in rows:
         where = f"{origin}, line {line}"
-        column = next((one for one in _CLASS_COLUMNS if one in row), None)
+        column = next((name for name in _CLASS_COLUMNS if name in row), None)
         if "word" not in row or (column is None and _SHARE not in row):
             has = ", ".join(str(name) for name in row if name)
             raise InputError(f"{origin} needs the columns word and stereotype, or word and {_SHARE}; it has {has}")

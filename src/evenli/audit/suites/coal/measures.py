@@ -55,7 +55,7 @@ _TABLE = np.stack([_LEAD > 0, _LEAD < 0, (_LEAD == 0) & (_SIDE != 0), (_LEAD == 
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class ItemSet:
     """The items of a sample."""
 
     groups: tuple[str, ...]  # names of the two groups, in alphabetical order; other numbers of groups have no items
@@ -67,16 +67,16 @@ class Items:
     unmatched: int  # rows whose occupation and template are not asked with the other group
 
 
-def items(sample: Sample) -> Items:
+def items(sample: Sample) -> ItemSet:
     """The items of a sample, found once for all weightings."""
     return sample.once("items", _find)
 
 
-def _find(sample: Sample) -> Items:
+def _find(sample: Sample) -> ItemSet:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
     suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
-    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") in suites), {})
+    card: dict[str, Any] = next((entry for entry in sample.header.get("data", []) if entry.get("suite") in suites), {})
     axis, lang = _origin(sample, card)
     names = frame["occupation"].fill_null("").unique().sort().to_list()
     revealing = axis.revealing_words(lang) if axis is not None else {}
@@ -88,7 +88,7 @@ def _find(sample: Sample) -> Items:
     # A list beside the published one brings its scores with the run.
     known = stored_scores(card) or (_scores(axis, lang, groups) if axis is not None else {})
     scores = np.array([known.get(word, np.nan) for word in of_item["occupation"]], dtype=np.float64)
-    return Items(groups, lang, matched, classes, scores, defining, frame.height - matched.size)
+    return ItemSet(groups, lang, matched, classes, scores, defining, frame.height - matched.size)
 
 
 def _partners(sample: Sample, groups: tuple[str, ...]) -> NDArray[np.int64]:
@@ -165,7 +165,7 @@ def lean(sample: Sample, name: str, *, expected: bool = False, among: Mask = Non
 def without_direction(sample: Sample, name: str, *, expected: bool = False, among: Mask = None) -> Values:
     """2 min(M, F) + X of a class, 0..1: answers that cancel out or contradict each other."""
     second, first, crossed = (
-        share(sample, name, one, expected=expected, among=among) for one in (SECOND, FIRST, INCOHERENT)
+        share(sample, name, outcome, expected=expected, among=among) for outcome in (SECOND, FIRST, INCOHERENT)
     )
     return np.asarray(2 * sample.smaller(second, first) + crossed)
 

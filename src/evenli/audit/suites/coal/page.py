@@ -145,7 +145,7 @@ def _occupations_table(coal: CoalResult, rows: pl.DataFrame, *, of_gender: bool)
 def _templates_tables(rows: pl.DataFrame) -> list[Block]:
     templates = by_template(rows)
     quantiles = np.quantile(templates["score"].to_numpy(), [0, 0.25, 0.5, 0.75, 1])
-    least, lower, median, upper, most = (percent(float(one)) for one in quantiles)
+    least, lower, median, upper, most = (percent(float(quantile)) for quantile in quantiles)
     text = (
         "Every template is a sentence frame that several occupations share. If bias were a matter of the occupation "
         "alone, all templates would get about the same share. Here they range from "
@@ -218,7 +218,7 @@ def _agreement(rows: pl.DataFrame, occupations: int) -> Block:
         "Agreement between measures",
         [text],
         columns=("measure", *(f">{name}" for name in AGREEING)),
-        rows=[(name, *(number(one, 2) for one in row)) for name, row in zip(AGREEING, agreement(rows), strict=True)],
+        rows=[(name, *(number(cell, 2) for cell in row)) for name, row in zip(AGREEING, agreement(rows), strict=True)],
         caption=f"Rank correlation over {occupations} occupations",
         link="Agreement",
         anchor="agreement",
@@ -235,12 +235,12 @@ AGREEING = ("NLI-CoAL part", "FN score (bias)", "1 − Net Neutral", "1 − Thre
 """What is compared over occupations; every one is larger for a more biased occupation."""
 
 
-def judged(sample: Sample, stating: Collection[str] = ()) -> pl.DataFrame:
+def judged(sample: Sample, defining: Collection[str] = ()) -> pl.DataFrame:
     """The rows with probabilities, the model's answer, and how biased that is.
 
     Adds ``p_entailment`` …, ``answer``, ``biased`` (entailment in PS, contradiction in AS, anything but neutral in NS),
     ``wanted`` (the biased answer; in NS the likelier of the two), ``p_biased`` (the probability of ``wanted``) and
-    ``states_group`` (the occupation is one of ``stating``, words such as *businessman*).
+    ``states_group`` (the occupation is one of ``defining``, words such as *businessman*).
     """
     probabilities = {f"p_{label}": sample.probabilities[:, i] for i, label in enumerate(LABELS)}
     answers = pl.Series("answer", list(LABELS)).gather(sample.predicted)
@@ -253,7 +253,7 @@ def judged(sample: Sample, stating: Collection[str] = ()) -> pl.DataFrame:
         *(pl.Series(name, values) for name, values in probabilities.items()),
         answers,
         pl.Series("biased", sample.biased),
-        states_group=pl.col("occupation").is_in(list(stating)),
+        states_group=pl.col("occupation").is_in(list(defining)),
     )
     return frame.with_columns(
         wanted=pl.when(is_entailment).then(pl.lit(ENTAILMENT)).otherwise(pl.lit(CONTRADICTION)),
@@ -313,7 +313,7 @@ def _proportions(coal: CoalResult) -> Figure:
 
 
 def _measures(coal: CoalResult) -> Figure:
-    defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
+    defined = [m for m in coal.measures.values() if not math.isnan(m.value)]
     points, words = [], []
     for m in defined:
         points.append(chart_point(m.title, value=m.value, low=m.low, high=m.high, ideal=m.ideal))
@@ -324,7 +324,7 @@ def _measures(coal: CoalResult) -> Figure:
         "All measures with their intervals; the grey tick is an even model",
         "Dots with intervals. " + " ".join(words),
         ("measure", "value", "low", "high", "even model"),
-        tuple((one.title, one.value, one.low, one.high, f"{one.ideal:g}") for one in defined),
+        tuple((m.title, m.value, m.low, m.high, f"{m.ideal:g}") for m in defined),
         dots_with_intervals(points, "value"),
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import data_of, scoring_of, slot_word
-from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, Items, items, share
+from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, ItemSet, items, share
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Numbers, Record
@@ -149,8 +149,8 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
     # Scores on other words say nothing about the order of the models.
     beside = published(card.lang, measures["coal"]) if card and not card.occupation_list else []
     order = [measures["order_entailment"], measures["order_contradiction"]]
-    is_defined = not any(math.isnan(one.value) for one in order)
-    is_bounded = not any(math.isnan(one.low) for one in order)
+    is_defined = not any(math.isnan(condition.value) for condition in order)
+    is_bounded = not any(math.isnan(condition.low) for condition in order)
     asked = items(sample)
     listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
@@ -164,8 +164,8 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
         },
         rows={str(key): int(n) for key, n in frame.group_by("subset", maintain_order=True).len().iter_rows()},
         order_condition=OrderCondition(
-            all(one.value > 0 for one in order) if is_defined else None,
-            all(one.low > 0 for one in order) if is_bounded else None,
+            all(condition.value > 0 for condition in order) if is_defined else None,
+            all(condition.low > 0 for condition in order) if is_bounded else None,
         ),
         minimum_detectable_difference=minimum_detectable_difference(measures["coal"]),
         occupations=occupations,
@@ -186,14 +186,14 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if (asked.classes == name).any()]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
     rows = []
-    for (name, kind), one in estimate_functions(sample, functions, (0, 1), scoring).items():
+    for (name, kind), estimate in estimate_functions(sample, functions, (0, 1), scoring).items():
         count = int((asked.classes == name).sum())
         noun = _noun(sample.frame, names[kind], asked) if names[kind] in asked.groups else ""
-        rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
+        rows.append(ReadingRow(name, names[kind], noun, count, estimate.value, estimate.low, estimate.high))
     return rows
 
 
-def _noun(frame: pl.DataFrame, group: str, asked: Items) -> str:
+def _noun(frame: pl.DataFrame, group: str, asked: ItemSet) -> str:
     """What an English sentence calls a group: the word of the shipped axis, that of the pairs, or its name."""
     gender = load_axis()
     if set(asked.groups) == set(gender.group_names):
@@ -202,7 +202,7 @@ def _noun(frame: pl.DataFrame, group: str, asked: Items) -> str:
     return (slot_word(template, hypothesis) if asked.lang == "en" else "") or group
 
 
-def left_out(asked: Items) -> list[str]:
+def left_out(asked: ItemSet) -> list[str]:
     """What is left out of the causes, and why."""
     notes = []
     if len(asked.groups) != 2:
@@ -235,8 +235,8 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     estimates = estimate_functions(sample, functions, (0, 1), scoring)
     counts = {key: int(rows.sum()) for key, rows in masks.items()}
     return [
-        ShareRow(*key, counts[key[:2]], one.value, one.low, one.high)
-        for key, one in estimates.items()
+        ShareRow(*key, counts[key[:2]], estimate.value, estimate.low, estimate.high)
+        for key, estimate in estimates.items()
         if counts[key[:2]]
     ]
 

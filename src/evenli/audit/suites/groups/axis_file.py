@@ -126,10 +126,10 @@ def _language(axis: Axis, lang: str) -> Iterator[Problem]:
             yield Problem("error", f"{lang}: the noun of '{group}' is the word for any person, '{noun}'")
         elif not leaking_words(noun, revealing, lang):
             yield Problem("warning", f"{lang}: '{noun}' is not among the revealing words; a sentence may hold it")
-    words = [one.word for one in axis.occupations(lang)]
-    stating = [word for word in words if word not in nouns and leaking_words(word, revealing, lang)]
-    if stating:
-        yield Problem("warning", f"{lang}: {len(stating)} words state a group and are left out, first: '{stating[0]}'")
+    words = [occupation.word for occupation in axis.occupations(lang)]
+    leaks = [word for word in words if word not in nouns and leaking_words(word, revealing, lang)]
+    if leaks:
+        yield Problem("warning", f"{lang}: {len(leaks)} words state a group and are left out, first: '{leaks[0]}'")
     templates = axis.templates(lang)
     for number, template in enumerate(templates, 1):
         if SLOT not in template:

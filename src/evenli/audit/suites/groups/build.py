@@ -45,17 +45,17 @@ def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = 
     language = axis.language(lang)
     listed = _listed(axis, lang, words)
     revealing = axis.revealing_words(lang)
-    kept = [one for one in listed if not leaking_words(one.word, revealing, lang)]
+    kept = [occupation for occupation in listed if not leaking_words(occupation.word, revealing, lang)]
     if not kept:
         raise ResourceError(f"axis '{axis.id}' has no word without a group word in it")
     templates = usable_templates(axis, lang)
-    if missing := next((one for one in templates if SLOT not in one), None):
+    if missing := next((template for template in templates if SLOT not in template), None):
         raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
     width = max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
     # In turn, so that words with and without stereotype meet the same templates.
-    kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
+    kinds = [[occupation for occupation in kept if bool(occupation.groups) is typed] for typed in (False, True)]
     notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
     own = "" if words == PUBLISHED else f", {words}"
     pairs = PairSet.from_rows(
@@ -74,9 +74,9 @@ def usable_templates(axis: Axis, lang: str) -> list[str]:
     An axis with few templates uses them all for both.
     """
     revealing = axis.revealing_words(lang)
-    clean = [one for one in axis.templates(lang) if not leaking_words(one, revealing, lang)]
+    clean = [template for template in axis.templates(lang) if not leaking_words(template, revealing, lang)]
     control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
-    kept = [one for one in clean if one not in control]
+    kept = [template for template in clean if template not in control]
     return kept if len(kept) >= FEWEST else clean
 
 

@@ -61,7 +61,7 @@ def crossing(groups: Sequence[str]) -> Parts | None:
     True
     """
     split = [name.split(TIMES) for name in groups]
-    if not split or any(len(one) != 2 for one in split):
+    if not split or any(len(names) != 2 for names in split):
         return None
     parts = [(first, second) for first, second in split]
     sizes = [len(set(side)) for side in zip(*parts, strict=True)]

@@ -36,7 +36,7 @@ _errs = partial(_measure, direction="higher = more error without a direction")
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class GroupItems:
     """The items of a sample."""
 
     groups: tuple[str, ...]  # in alphabetical order
@@ -55,14 +55,14 @@ class Items:
         return np.asarray(~self.member.any(axis=0))
 
 
-def items(sample: Sample) -> Items:
+def items(sample: Sample) -> GroupItems:
     """The items of a sample, found once for all weightings."""
     return sample.once("group items", _find)
 
 
-def _find(sample: Sample) -> Items:
+def _find(sample: Sample) -> GroupItems:
     named = sample.frame["group"].fill_null("").to_numpy()
-    groups = sorted({str(one) for one in named if one})
+    groups = sorted({str(group) for group in named if group})
     cells = sample.design.cells
     table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)
     for at, group in enumerate(groups):
@@ -71,7 +71,7 @@ def _find(sample: Sample) -> Items:
         table[at, cells[rows]] = rows
     rows = table[:, (table >= 0).all(axis=0)] if groups else table
     member = sample.where("subset", "PS")[rows]
-    return Items(tuple(groups), rows, member, sample.frame.height - rows.size)
+    return GroupItems(tuple(groups), rows, member, sample.frame.height - rows.size)
 
 
 def mean_of_words(sample: Sample, values: NDArray[np.floating], rows: Mask, *, signed: bool = False) -> Values:
@@ -115,7 +115,8 @@ def compare(sample: Sample, group: int, *, expected: bool = False) -> tuple[Valu
     if not expected:
         side = sides(sample)
         own = side[group]
-        return tuple(np.asarray(one, dtype=np.float64) for one in (own > side, own < side, (own == side) & (own != 0)))  # type: ignore[return-value]
+        alike = (own == side) & (own != 0)
+        return (own > side).astype(np.float64), (own < side).astype(np.float64), alike.astype(np.float64)
     p, yes, no = sample.probabilities[items(sample).rows], LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
     own_yes, own_no, other_yes, other_no = p[group, :, yes], p[group, :, no], p[..., yes], p[..., no]
     above = own_yes * (1 - other_yes) + (1 - own_yes - own_no) * other_no
@@ -222,7 +223,7 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     groups = range(len(items(sample).groups))
     means = []
     for part in (of_stereotype, of_default):
-        sides = [one for one in (part(sample, at, expected=expected) for at in groups) if one is not None]
+        sides = [shares for shares in (part(sample, at, expected=expected) for at in groups) if shares is not None]
         if sides:
             means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in sides) / len(sides))
     if len(means) < 2:

@@ -19,7 +19,7 @@ from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scoring_of, slot_word, subset_of
 from evenli.audit.suites.groups.build import STEREOTYPED
 from evenli.audit.suites.groups.interactions import InteractionRow, interactions
-from evenli.audit.suites.groups.measures import Items, default_of, items, label_share, stereotype_of
+from evenli.audit.suites.groups.measures import GroupItems, default_of, items, label_share, stereotype_of
 from evenli.core.blocks import Block
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.format import UNDEFINED, number, p_value, with_interval
@@ -155,7 +155,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResul
     )
 
 
-def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
+def _rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]:
     named = sample.frame["group"].fill_null("").to_numpy()
     functions: dict[str, Callable[..., Values]] = {
         "default": default_of,
@@ -191,8 +191,8 @@ def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
 def _ruled_out(
     sample: Sample, group: int, *, named: NDArray[np.object_], groups: Sequence[str], expected: bool = False
 ) -> Values:
-    shares = [label_share(sample, CONTRADICTION, named == one, expected=expected) for one in groups]
-    others = [share for other, share in enumerate(shares) if other != group]
+    shares = [label_share(sample, CONTRADICTION, named == name, expected=expected) for name in groups]
+    others = [share for at, share in enumerate(shares) if at != group]
     return np.asarray(shares[group] - sum(others) / max(1, len(others)))
 
 
@@ -241,8 +241,8 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
     axis, words = load_axis(name), set(sample.frame["occupation"])
     own = card.occupation_list or PUBLISHED
     lists = axis.language(card.lang).lists if axis.suite == "groups" else ()
-    listed = {PUBLISHED: axis.occupations(card.lang), **{one: axis.read_list(card.lang, one) for one in lists}}
-    rated = {pool: {one.word: one.groups for one in occupations} for pool, occupations in listed.items()}
+    listed = {PUBLISHED: axis.occupations(card.lang), **{pool: axis.read_list(card.lang, pool) for pool in lists}}
+    rated = {pool: {row.word: row.groups for row in occupations} for pool, occupations in listed.items()}
     rated = {pool: groups for pool, groups in rated.items() if words <= groups.keys()}
     # A list that misses a word of the run cannot score it.
     if own not in rated or len(rated) < 2:
@@ -255,9 +255,9 @@ def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring
     subsets = [subset_of(group, groups[word]) for word, group in asked]
     kinds = [NO_STEREOTYPE if subset == NS else STEREOTYPED for subset in subsets]
     frame = sample.frame.with_columns(subset=pl.Series(subsets), stereotype=pl.Series(kinds))
-    other = Sample(Predictions(frame, sample.header), published=sample.published)
+    rescored = Sample(Predictions(frame, sample.header), published=sample.published)
     entries = {key: get_measure(measure) for key, measure in _POOL_SCORES.items()}
-    estimates = estimate_measures(other, list(entries.values()), [None], scoring)
+    estimates = estimate_measures(rescored, list(entries.values()), [None], scoring)
     typed = len({word for word in sample.frame["occupation"] if groups[word]})
     return PoolRow(pool, typed, **{key: estimates[entry.name, None] for key, entry in entries.items()})
 
@@ -313,6 +313,7 @@ def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], 
     return Block(heading, columns=columns, rows=rows, notes=notes)
 
 
-def _shown(one: Estimate | None) -> str:
-    undefined = one is None or math.isnan(one.value)
-    return UNDEFINED if undefined else with_interval(one.value, one.low, one.high, 2, sign=True)  # type: ignore[union-attr]
+def _shown(estimate: Estimate | None) -> str:
+    if estimate is None or math.isnan(estimate.value):
+        return UNDEFINED
+    return with_interval(estimate.value, estimate.low, estimate.high, 2, sign=True)

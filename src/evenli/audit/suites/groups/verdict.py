@@ -55,10 +55,10 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
         return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
-    defined = [one for one in (stereotype, undirected) if not math.isnan(one.low)]
+    defined = [row for row in (stereotype, undirected) if not math.isnan(row.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
-    values = ", ".join(f"{one.title} {with_interval(one.value, one.low, one.high, 2, sign=True)}" for one in defined)
+    values = ", ".join(f"{row.title} {with_interval(row.value, row.low, row.high, 2, sign=True)}" for row in defined)
     if not defined and not defaults:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
     if all(map(negligible, (*defined, *defaults))):
@@ -71,11 +71,11 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
     causes = []
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
         rows = [(getattr(row, name), row) for row in result.groups]
-        above = [(one, row) for one, row in rows if supported(name, one) and one.value > 0]
+        above = [(estimate, row) for estimate, row in rows if supported(name, estimate) and estimate.value > 0]
         if name == DEFAULT:
-            above = [(one, row) for one, row in above if _inferred(row, result)]
-        for one, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
-            causes.append(Cause(name, row.group, size_of(one.value), f"{verb} {with_article(row.noun)}", one))
+            above = [(estimate, row) for estimate, row in above if _inferred(row, result)]
+        for estimate, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
+            causes.append(Cause(name, row.group, size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate))
     return causes
 
 
@@ -84,7 +84,7 @@ def _inferred(row: GroupRow, result: GroupsResult) -> bool:
 
     Where another group is ruled out, all the others stand above it, and nobody is assumed.
     """
-    others = [one.answers[ENTAILMENT].value for one in result.groups if one is not row]
+    others = [other.answers[ENTAILMENT].value for other in result.groups if other is not row]
     lead = row.answers[ENTAILMENT].value - sum(others) / len(others)
     return bool(lead >= row.default.value / 2)
 
@@ -102,21 +102,22 @@ def _interaction(result: GroupsResult) -> list[Cause]:
 
 def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
     subject, how = "It" if first else "It also", ADVERBS[cause.size]
-    one = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
+    effect = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
     if cause.name == "undirected_n":
-        return f"{subject} makes {COUNTS[cause.size]} {'' if first else 'further '}errors without a direction ({one})."
+        count = COUNTS[cause.size] if first else f"{COUNTS[cause.size]} further"
+        return f"{subject} makes {count} errors without a direction ({effect})."
     if cause.name == "stereotype_n":
         follows = cause.estimate.value > 0
         does = f"{how} follows stereotypes" if follows else f"is {how} anti-stereotypical"
         readily = f"is inferred {'more' if follows else 'less'} readily than others"
-        return f"{subject} {does}: the group that a {result.thing} is stereotyped with {readily} ({one})."
+        return f"{subject} {does}: the group that a {result.thing} is stereotyped with {readily} ({effect})."
     if cause.name == DEFAULT:
         where = f"from {result.thing}s without a stereotype"
-        return f"{subject} {how} {cause.label}: {where} this group is inferred more readily than others ({one})."
+        return f"{subject} {how} {cause.label}: {where} this group is inferred more readily than others ({effect})."
     if cause.name == INTERACTION:
         both = " and ".join(result.parts) or "the two parts"
-        return f"{subject} {cause.label}: {both} together do not add up to it ({one})."
-    return f"{subject} {how} {cause.label}: this group is contradicted more often than others ({one})."
+        return f"{subject} {cause.label}: {both} together do not add up to it ({effect})."
+    return f"{subject} {how} {cause.label}: this group is contradicted more often than others ({effect})."
 
 
 def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
@@ -153,7 +154,7 @@ def _bars(result: GroupsResult) -> list[Bar]:
     """A bar per group."""
     bars = []
     for row in result.groups:
-        if any(math.isnan(one.value) for one in row.answers.values()):
+        if any(math.isnan(estimate.value) for estimate in row.answers.values()):
             continue
         shares = [
             Share(name, kind, row.answers[label].value, row.answers[label].low, row.answers[label].high)

@@ -40,17 +40,17 @@ class Probe(Suite):
     statement = own(measures.statement)
 
     def pairs(self, request: Request) -> PairSet:
-        other = request.lang in LANGUAGES
+        translated = request.lang in LANGUAGES
         # Everything but the language is checked as for the English probe.
-        (replace(request, lang="en") if other else request).check_english(self.name)
-        if other and request.dominance is not None:
+        (replace(request, lang="en") if translated else request).check_english(self.name)
+        if translated and request.dominance is not None:
             raise InputError(
                 f"the labour shares are those of the US, the language is '{request.lang}'; leave dominance out"
             )
         if request.data is not None:
             pairs = replace(read_probe(request.data), lang=request.lang)
         else:
-            pairs = build_probe_in(request.lang) if other else build_probe().pairs
+            pairs = build_probe_in(request.lang) if translated else build_probe().pairs
         return pairs if request.dominance is None else label_by_labour(pairs, request.dominance)
 
     def slices(self, frame: pl.DataFrame) -> list[str]:

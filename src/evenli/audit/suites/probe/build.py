@@ -161,7 +161,10 @@ def _from_own_sentences(
     if len(templates) < per_occupation:
         raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
-    premises = {name: [(_fill(settings, one, name), words.cluster_key(one)) for one in sample] for name in occupations}
+    premises = {
+        name: [(_fill(settings, template, name), words.cluster_key(template)) for template in sample]
+        for name in occupations
+    }
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
     return premises, ProbeReport(**_card(settings), occupations=counts)
 

@@ -28,7 +28,7 @@ def probe_chart(result: ProbeResult) -> Any:
         raise InputError("nothing to draw: no occupation of the probe has a known share of women")
     points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
     groups = sorted({row["stereotype"] for row in points})
-    look = kinds("stereotype", groups, [SIDES.get(one, MUTED) for one in groups], SHAPES, title="dominated by")
+    look = kinds("stereotype", groups, [SIDES.get(group, MUTED) for group in groups], SHAPES, title="dominated by")
     # Both panels reach up to the same number, so that a gap looks the same in both.
     most = 1.05 * max(max(row["dp"] for row in points), 0.01)
     panels = []

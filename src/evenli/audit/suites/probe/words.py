@@ -239,7 +239,7 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
     try:
         if name_filter == "spacy":
             parsed = tagger.load("en_core_web_sm").pipe(candidates)
-            return [any(entity.label_ == "PERSON" for entity in one.ents) for one in parsed]
+            return [any(entity.label_ == "PERSON" for entity in text.ents) for text in parsed]
         trees = [tagger.ne_chunk(tagger.pos_tag(tagger.word_tokenize(text))) for text in candidates]
         return [any(hasattr(node, "label") and node.label() == "PERSON" for node in tree) for tree in trees]
     except (OSError, LookupError) as error:

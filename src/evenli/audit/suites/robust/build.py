@@ -106,7 +106,7 @@ def grid(wordings: Wordings, templates: Sequence[str]) -> list[Wording]:
     choices = product(wordings.group_nouns, wordings.determiners, wordings.frames, wordings.forms, templates)
     for noun, determiner, frame, form, source in choices:
         two, says_same = determiner.kind == "two", form.kind == "same"
-        if (noun.alone and two) or (noun.kind == PRONOUN and not says_same):
+        if (noun.bare and two) or (noun.kind == PRONOUN and not says_same):
             continue
         chosen.append(Wording(noun.name, determiner.name, frame.name, form.name, source))
     return chosen
@@ -116,13 +116,13 @@ def sampled(everything: Sequence[Wording], count: int | None = None) -> list[Wor
     """A balanced part of a grid, the same every time; see the head of this module."""
     count = SAMPLED if count is None else count
     usual = everything[0]
-    chosen = [one for one in everything if len(one.differs(usual)) < 2]
+    chosen = [wording for wording in everything if len(wording.differs(usual)) < 2]
     # Ties are broken by a fixed shuffle: the order of the grid would prefer the first choices of a dimension.
     rest = [everything[i] for i in np.random.default_rng(0).permutation(len(everything))]
-    taken: Counter[tuple[str, ...]] = Counter(part for one in chosen for part in _parts(one))
+    taken: Counter[tuple[str, ...]] = Counter(part for wording in chosen for part in _parts(wording))
     while len(chosen) < min(count, len(everything)):
-        left = (one for one in rest if one not in chosen)
-        best = max(left, key=lambda one: sum(1 / (1 + taken[part]) / len(part) ** 2 for part in _parts(one)))
+        left = (wording for wording in rest if wording not in chosen)
+        best = max(left, key=lambda wording: sum(1 / (1 + taken[part]) / len(part) ** 2 for part in _parts(wording)))
         chosen.append(best)
         taken.update(_parts(best))
     return sorted(chosen, key=everything.index)
@@ -131,11 +131,11 @@ def sampled(everything: Sequence[Wording], count: int | None = None) -> list[Wor
 def _parts(wording: Wording) -> list[tuple[str, ...]]:
     """The choices of a wording, alone and in pairs, with their dimensions."""
     single = [f"{name}={getattr(wording, name)}" for name in DIMENSIONS]
-    return [*((one,) for one in single), *combinations(single, 2)]
+    return [*((choice,) for choice in single), *combinations(single, 2)]
 
 
 @dataclass(frozen=True)
-class Plan:
+class WordingPlan:
     """The wordings, the items and the templates of the checks, by set of templates."""
 
     wordings: list[Wording]
@@ -146,7 +146,7 @@ class Plan:
 
 def plan(
     wordings: Wordings, axis: Axis, sources: Mapping[str, Mapping[str, str]], ordinary: int, *, full: bool
-) -> Plan:
+) -> WordingPlan:
     """Choose wordings and items; ``full`` asks all wordings of the grid, on the items of the sampled one.
 
     ``sources`` are templates with their predicates, by set of templates; ``ordinary`` is the number of pairs of an
@@ -176,7 +176,7 @@ def plan(
             for k, occupation in enumerate(occupations)
             for j in range(min(width, len(window)))
         ]
-    return Plan(everything if full else part, len(everything), items, controls)
+    return WordingPlan(everything if full else part, len(everything), items, controls)
 
 
 def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
@@ -185,14 +185,16 @@ def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     Words that state a group are left out: the right answer to them is not neutral.
     """
     revealing = axis.revealing_words(lang)
-    listed = [one for one in axis.occupations(lang) if not leaking_words(one.word, revealing, lang)]
+    listed = [
+        occupation for occupation in axis.occupations(lang) if not leaking_words(occupation.word, revealing, lang)
+    ]
     placed = []
     for number, name in enumerate((*axis.group_names, NO_STEREOTYPE)):
-        of_class = [one for one in listed if one.stereotype == name]
+        of_class = [occupation for occupation in listed if occupation.stereotype == name]
         count = min(PER_CLASS, len(of_class))
         chosen = [of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)]
-        placed += [((i + 0.5) / count, number, one) for i, one in enumerate(chosen)]
-    return [one for _, _, one in sorted(placed, key=lambda entry: entry[:2])]
+        placed += [((i + 0.5) / count, number, occupation) for i, occupation in enumerate(chosen)]
+    return [occupation for _, _, occupation in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def load(request: Request) -> PairSet:
@@ -202,7 +204,7 @@ def load(request: Request) -> PairSet:
     more, sources = _data(request, axis)
     wordings = read_wordings(axis, request.lang, more)
     own = axis.templates(request.lang)
-    named = {name: wordings.predicates(one) for name, one in {BUILT_IN: own, **sources}.items()}
+    named = {name: wordings.predicates(templates) for name, templates in {BUILT_IN: own, **sources}.items()}
     ordinary = len(build_coal(request.lang, axis=axis))
     chosen = plan(wordings, axis, named, ordinary, full=request.full)
     rows = [row for wording in chosen.wordings for row in _Rows(wordings, chosen, named, wording)]
@@ -237,14 +239,14 @@ def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str
     # Templates of a release that give a group away are left out: they are not ours to mend.
     release = load_coal(request.lang, path, axis=axis).frame["template"].unique(maintain_order=True).to_list()
     revealing = axis.revealing_words(request.lang)
-    return None, {"official": [one for one in release if not leaking_words(one, revealing, request.lang)]}
+    return None, {"official": [text for text in release if not leaking_words(text, revealing, request.lang)]}
 
 
 class _Rows:
     """The rows of one wording."""
 
     def __init__(
-        self, wordings: Wordings, chosen: Plan, predicates: Mapping[str, Mapping[str, str]], wording: Wording
+        self, wordings: Wordings, chosen: WordingPlan, predicates: Mapping[str, Mapping[str, str]], wording: Wording
     ) -> None:
         self.wordings, self.chosen, self.wording = wordings, chosen, wording
         self.predicates = predicates[wording.templates]
@@ -274,7 +276,7 @@ class _Rows:
             for asked in self.wordings.groups:
                 own = given == asked and self.noun.kind in {NARROW, NAME}
                 noun = self.noun if own else usual
-                premise = self._sentence(noun.word(given, self.turns[template]), template, alone=noun.alone)
+                premise = self._sentence(noun.word(given, self.turns[template]), template, bare=noun.bare)
                 gold = ENTAILMENT if given == asked else CONTRADICTION
                 yield self._row(CONTROL, gold, premise, asked, template, given)
 
@@ -288,15 +290,15 @@ class _Rows:
         row = self._row(PERSON, ENTAILMENT, premise, self.wordings.groups[0], template, word)
         return {**row, "hypothesis": hypothesis, "group": None}
 
-    def _sentence(self, word: Spelling, template: str, *, alone: bool = False) -> str:
-        phrase = noun_phrase(self.determiner, word, alone=alone)
+    def _sentence(self, word: Spelling, template: str, *, bare: bool = False) -> str:
+        phrase = noun_phrase(self.determiner, word, bare=bare)
         return sentence(self.frame, phrase, self.predicates[template], two=self.two)
 
     def _hypothesis(self, group: str, template: str) -> str:
         word = self.noun.word(group, self.turns[template])
         if self.form.kind == "same":
-            return self._sentence(word, template, alone=self.noun.alone)
-        return fill_word(self.form.read(two=self.two), word, alone=self.noun.alone)
+            return self._sentence(word, template, bare=self.noun.bare)
+        return fill_word(self.form.read(two=self.two), word, bare=self.noun.bare)
 
     def _row(self, subset: str, gold: str, premise: str, group: str, template: str, of: str) -> Row:
         """A pair; ``of`` is who the premise is about."""

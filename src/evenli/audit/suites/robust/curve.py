@@ -80,11 +80,11 @@ class WordingRow(Wording, frozen=True):
 
     def state(self, cause: str) -> str:
         """What the interval says of a cause: ``+``, ``-``, ``0`` for negligible, ``?`` for undecided."""
-        one = self.estimate(cause)
-        if supported(cause, one):
-            return "+" if one.value > 0 else "-"
+        estimate = self.estimate(cause)
+        if supported(cause, estimate):
+            return "+" if estimate.value > 0 else "-"
         # Undirected error has no sign: only the upper end of its interval can speak against it being negligible.
-        return "0" if negligible(one) or (cause == "undirected" and one.high < NEGLIGIBLE) else "?"
+        return "0" if negligible(estimate) or (cause == "undirected" and estimate.high < NEGLIGIBLE) else "?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +112,10 @@ def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
     """Two models on the same rows, each judged only in the wordings that both understand."""
     both = layout(first).judged & layout(second).judged
     # Copies: the samples of the caller keep the wordings that each of them understands.
-    one, two = copy(first), copy(second)
-    for sample in (one, two):
+    first, second = copy(first), copy(second)
+    for sample in (first, second):
         sample.kept = {**sample.kept, "wordings": replace(layout(sample), judged=both)}
-    return one, two
+    return first, second
 
 
 def _layout(sample: Sample) -> Layout:
@@ -154,7 +154,7 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         table = Predictions(sample.frame.filter(pl.Series(here & laid_out.items)), sample.header)
         estimates = estimate_measures(Sample(table, published=sample.published), entries, scoring=Scoring(level))
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
-        stated, person = (float(right[one].mean()) if one.any() else float("nan") for one in checks)
+        stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         numbers = {f"{name}{end}": getattr(estimates[name, None], end[1:] or "value") for name in SHOWN for end in ENDS}
         row = WordingRow(
             **structs.asdict(Wording.of(key)),

@@ -53,8 +53,8 @@ class Reader:
         """Who the two sentences speak of; None where they are not a pair of these wordings."""
         for frame in self.frames:
             for who, predicate in self._subjects(frame, premise):
-                for asked, other in self._subjects(frame, hypothesis):
-                    if predicate == other:
+                for asked, asked_predicate in self._subjects(frame, hypothesis):
+                    if predicate == asked_predicate:
                         return who, asked
                 for form in self.forms:
                     word = hypothesis.removeprefix(form.before).removesuffix(form.after)
@@ -81,10 +81,10 @@ def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
             phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
         for noun, group, word in named:
             who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
-            phrases[noun_phrase(determiner, word, alone=noun.alone)] = who
-            predicates |= {fill_word(slot, word, alone=noun.alone): who for slot in WORD_SLOTS}
+            phrases[noun_phrase(determiner, word, bare=noun.bare)] = who
+            predicates |= {fill_word(slot, word, bare=noun.bare): who for slot in WORD_SLOTS}
     frames, forms = (
-        tuple(Pattern.of(text) for one in choices for text in dict.fromkeys((one.text, one.plural)) if text)
+        tuple(Pattern.of(text) for choice in choices for text in dict.fromkeys((choice.text, choice.plural)) if text)
         for choices in (wordings.frames, wordings.forms)
     )
     return Reader(phrases, predicates, frames, forms)

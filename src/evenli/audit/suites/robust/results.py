@@ -72,12 +72,12 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The one line that an audit prints: does the direction survive, and how far does the level move?"""
-        one = self.cause("stereotype")
-        if not one.wordings:
+        cause = self.cause("stereotype")
+        if not cause.wordings:
             return "Wordings: the model understands none of those that were asked, so it is judged in none."
         return (
-            f"Wordings: the direction of the stereotype holds in {one.holds} of {one.wordings} wordings; its level "
-            f"ranges from {number(one.lowest, 2)} to {number(one.highest, 2)}."
+            f"Wordings: the direction of the stereotype holds in {cause.holds} of {cause.wordings} wordings; its level "
+            f"ranges from {number(cause.lowest, 2)} to {number(cause.highest, 2)}."
         )
 
 
@@ -110,8 +110,8 @@ def _said(row: CauseRow) -> str:
         return f"{title} is negligible in nine of ten {of} or more ({ends})"
     what = "is above 0.05" if row.cause == "undirected" and row.usual > NEGLIGIBLE else "keeps its sign"
     what = "stays below 0.05" if row.cause == "undirected" and row.usual <= NEGLIGIBLE else what
-    other = f", has the opposite one in {row.opposite}" if row.opposite else ""
-    return f"{title} {what} in {row.holds} {of}{other} ({ends}): {row.verdict}"
+    opposite = f", has the opposite one in {row.opposite}" if row.opposite else ""
+    return f"{title} {what} in {row.holds} {of}{opposite} ({ends}): {row.verdict}"
 
 
 def blocks(result: RobustResult) -> list[Block]:
@@ -185,7 +185,7 @@ def _one_change(result: RobustResult) -> Block:
         named = ", ".join(getattr(usual, name) for name in DIMENSIONS if name != "templates")
         name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {named}"
         estimates = [row.estimate(name) for name in _COLUMNS]
-        shown = [with_interval(one.value, one.low, one.high, 2) for one in estimates]
+        shown = [with_interval(estimate.value, estimate.low, estimate.high, 2) for estimate in estimates]
         rows.append([name, *shown, "" if row.judged else "not judged"])
     heading = "One choice changed at a time; the other wordings are in results.json and in the chart"
     columns = ("wording", *(f">{name}" for name in _COLUMNS.values()), "")
@@ -225,8 +225,8 @@ def _share(row: VarianceRow | None) -> str:
 
 def contrast(first: RobustResult, second: RobustResult) -> dict[str, int | str]:
     """In how many wordings, of those that both models understand, the first is below the second."""
-    others = {row.key: row.stereotype for row in judged_rows(second.wordings)}
-    values = [(row.stereotype, others[row.key]) for row in judged_rows(first.wordings) if row.key in others]
+    of_second = {row.key: row.stereotype for row in judged_rows(second.wordings)}
+    values = [(row.stereotype, of_second[row.key]) for row in judged_rows(first.wordings) if row.key in of_second]
     below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
     sentence = (
         f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second in "

@@ -206,11 +206,12 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
 
 def _across(cause: str, known: Sequence[WordingRow], usual: WordingRow, mean: Estimate) -> CauseRow:
     estimates = [row.estimate(cause) for row in known]
-    values = [one.value for one in estimates]
+    values = [estimate.value for estimate in estimates]
     in_usual = usual.estimate(cause) if usual.judged else Estimate.undefined("")
     sign, holds, opposite = _signs(cause, values, in_usual.value if usual.judged else mean.value)
     limit = NEGLIGIBLE if cause == "undirected" else 0.0
-    above, below = sum(one.low > limit for one in estimates), sum(one.high < limit for one in estimates)
+    above = sum(estimate.low > limit for estimate in estimates)
+    below = sum(estimate.high < limit for estimate in estimates)
     # Undirected error has no other sign; its quiet side is below the limit.
     certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
     low, high, level = prediction_interval(values)
@@ -241,7 +242,7 @@ def _signs(cause: str, values: Sequence[float], reference: float) -> tuple[int, 
     """The sign of a reference, how many values have it, and how many have the other one."""
     sign = 0 if math.isnan(reference) else side(cause, reference)
     sides = [side(cause, value) for value in values]
-    return sign, sides.count(sign), sum(one * sign < 0 for one in sides)
+    return sign, sides.count(sign), sum(value * sign < 0 for value in sides)
 
 
 def judgement(values: Sequence[float], holds: int) -> str:
@@ -321,14 +322,14 @@ def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
     table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
     if not table.frame.height:
         return []
-    alone = Sample(table, published=sample.published)
+    answered = Sample(table, published=sample.published)
     # No answer to a pair that states the group is a wrong one.
-    alone.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, alone.predicted)
-    laid_out = layout(alone)
+    answered.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, answered.predicted)
+    laid_out = layout(answered)
     rows = []
     for code, key in enumerate(laid_out.keys):
         here = laid_out.items & (laid_out.codes == code)
-        values = [float(cause_among(alone, cause, here)) if here.any() else math.nan for cause in CAUSES]
+        values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
         judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
         asked = Wording.of(key)
         choices = (asked.noun, asked.determiner, asked.frame, asked.form, asked.templates, prompt, order)

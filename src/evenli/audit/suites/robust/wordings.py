@@ -57,7 +57,7 @@ class Noun:
     words: Mapping[str, tuple[Spelling, ...]]
 
     @property
-    def alone(self) -> bool:
+    def bare(self) -> bool:
         """Whether it stands without a determiner, and for one person only."""
         return self.kind in {PRONOUN, NAME}
 
@@ -107,11 +107,11 @@ class Wordings:
     def find(self, dimension: str, name: str) -> Choice:
         """A determiner, frame or form by name."""
         choices: tuple[Choice, ...] = getattr(self, f"{dimension}s")
-        return next(one for one in choices if one.name == name)
+        return next(choice for choice in choices if choice.name == name)
 
     def noun(self, name: str) -> Noun:
         """A noun by name."""
-        return next(one for one in self.nouns if one.name == name)
+        return next(noun for noun in self.nouns if noun.name == name)
 
     def spelling(self, word: str) -> Spelling:
         """An occupation in both numbers."""
@@ -127,15 +127,15 @@ class Wordings:
         return by_template
 
 
-def fill_word(text: str, word: Spelling, *, alone: bool = False) -> str:
+def fill_word(text: str, word: Spelling, *, bare: bool = False) -> str:
     """Put a word into a text: {singular}, {plural}, or {a} for the singular with its article; a name has none."""
     filled = text.replace("{singular}", word.singular).replace("{plural}", word.plural)
-    return filled.replace("{a}", word.singular if alone else f"{article(word.singular)} {word.singular}")
+    return filled.replace("{a}", word.singular if bare else f"{article(word.singular)} {word.singular}")
 
 
-def noun_phrase(determiner: Choice, word: Spelling, *, alone: bool = False) -> str:
-    """A word with its determiner; a pronoun or a name stands alone."""
-    return word.singular if alone else fill_word(determiner.text, word)
+def noun_phrase(determiner: Choice, word: Spelling, *, bare: bool = False) -> str:
+    """A word with its determiner; a pronoun or a name stands bare."""
+    return word.singular if bare else fill_word(determiner.text, word)
 
 
 def sentence(frame: Choice, phrase: str, predicate: str, *, two: bool) -> str:
@@ -181,11 +181,11 @@ class _Reader:
         if not _NAME.fullmatch(name):
             raise ResourceError(f"{where}: a name is needed, without commas, semicolons and bars")
         known = self.nouns if dimension == "noun" else self.choices[dimension]
-        if any(one.name == name for one in known):
+        if any(choice.name == name for choice in known):
             raise ResourceError(f"{where} stands there twice")
         kind = row["kind"].strip()
         if kind not in _KINDS[dimension]:
-            kinds = ", ".join(sorted(one or "nothing" for one in _KINDS[dimension]))
+            kinds = ", ".join(sorted(kind or "nothing" for kind in _KINDS[dimension]))
             raise ResourceError(f"{where}: kind '{kind}' is not one of {kinds}")
         if dimension == "noun":
             self.nouns.append(self._noun(where, name, kind, row))
@@ -197,11 +197,11 @@ class _Reader:
     def _noun(self, where: str, name: str, kind: str, row: Mapping[str, str]) -> Noun:
         words = {}
         for group in self.groups:
-            spelled = [_spelling(one) for one in (row.get(group) or "").split(";") if one.strip()]
+            spelled = [_spelling(text) for text in (row.get(group) or "").split(";") if text.strip()]
             if not spelled:
                 raise ResourceError(f"{where} has no word for {group} in language '{self.lang}'")
             words[group] = tuple(spelled)
-            leaks = [word for one in spelled for word in self._leaks(one.singular, one.plural)]
+            leaks = [word for spelling in spelled for word in self._leaks(spelling.singular, spelling.plural)]
             # 彼女 (she) holds 彼 (he) and 女 (woman): the longest word counts.
             longest = [word for word in leaks if not any(word != other and word in other for other in leaks)]
             given_away = {self.revealing[word] for word in longest}
@@ -240,17 +240,17 @@ class _Reader:
 
     def wordings(self, table: Table) -> Wordings:
         """What was read, checked as a whole."""
-        patterns = {one.kind: one.text for one in self.choices["pattern"]}
+        patterns = {pattern.kind: pattern.text for pattern in self.choices["pattern"]}
         chosen = {name: tuple(self.choices[name]) for name in ("determiner", "frame", "form")}
         missing = [name for name, of in chosen.items() if not of] + [k for k in ("keep",) if k not in patterns]
         kinds = [noun.kind for noun in self.nouns]
         if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
             what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
             raise ResourceError(f"{table.name} lacks {what}")
-        texts = [text for of in chosen.values() for one in of for text in (one.text, one.plural)]
+        texts = [text for of in chosen.values() for choice in of for text in (choice.text, choice.plural)]
         if any("{plural}" in text for text in texts):
             for noun in self.nouns:
-                if not noun.alone and not all(one.plural for of in noun.words.values() for one in of):
+                if not noun.bare and not all(spelling.plural for of in noun.words.values() for spelling in of):
                     raise ResourceError(f"{table.name}, noun '{noun.name}' has no plural; write woman/women")
         return Wordings(
             self.lang,
