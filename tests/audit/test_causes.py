@@ -312,3 +312,19 @@ def test_models_of_known_bias(model: str | Callable[..., object], expected: tupl
     assert [coal.measures[name].value for name in CAUSES] == pytest.approx(expected, abs=tolerance)
     likeliest = [coal.measures[name].value for name in CAUSES]
     assert [coal.measures[f"{name}_expected"].value for name in CAUSES] == pytest.approx(likeliest, abs=1e-3)
+
+
+def test_other_than_two_groups_have_no_share() -> None:
+    table = rows_of({name: [(E, C), (N, C)] for name in CLASSES})
+    third = table.frame.filter(pl.col("group") == "male").with_columns(
+        id=pl.col("id") + "-other", group=pl.lit("other"), subset=pl.lit("NS")
+    )
+    one = table.frame.filter(pl.col("group") == "male")
+    for frame in (one, pl.concat([table.frame, third])):
+        sample = Sample(Predictions(frame))
+        for name in (*CLASSES, DEFINING):
+            assert all(np.isnan(float(share(sample, name, outcome))) for outcome in OUTCOMES)
+    sample = Sample(table)
+    # Of two groups a class that does not exist has none either; one that exists has.
+    assert np.isnan(float(share(sample, "nobody", OUTCOMES[0])))
+    assert sum(float(share(sample, "female", outcome)) for outcome in OUTCOMES) == pytest.approx(1)

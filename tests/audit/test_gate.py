@@ -19,7 +19,7 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 import evenli
-from evenli.audit.audit import load_run
+from evenli.audit.audit import Audit, load_run
 from evenli.audit.commands.report import gate as gate_command
 from evenli.audit.gate import (
     Check,
@@ -28,13 +28,14 @@ from evenli.audit.gate import (
     check_competence,
     check_conditions,
     check_policy,
+    gate,
     write_junit,
 )
 from evenli.audit.gate.expressions import evaluate, fields
 from evenli.audit.gate.policy import Policy, load_policy
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import Clause
+from evenli.audit.suites.base import Clause, get_suite
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.estimate import Scoring
@@ -703,3 +704,52 @@ def test_a_policy_cannot_forge_a_line(runs: Path, tmp_path: Path) -> None:
     lines = out.output.splitlines()
     assert out.exit_code == 1 and "\x1b" not in out.output
     assert [line.split()[0] for line in lines] == ["passed", "failed", "FAILED"], lines
+
+
+def test_a_baseline_is_named_by_the_suite_or_by_another_headline() -> None:
+    old, new = (evenli.audit(f"fake:oracle:{rate}", suites=("groups",), limit=200) for rate in ("0.30", "0.50"))
+    suite = get_suite("groups")
+    distance = new.result.suites["groups"].measures["distance"]
+    assert len({suite.title, distance.title, new.result.suites["groups"].main.title}) == 3
+
+    def check(headline: str) -> Check:
+        groups = structs.replace(new.result.suites["groups"], headline=headline)
+        audit = Audit(structs.replace(new.result, suites={"groups": groups}), new.predictions)
+        return gate(audit, policy="none", baseline=old).checks[-1]
+
+    assert check(suite.headline).detail.startswith(f"{suite.title} ")
+    found = check("distance")
+    assert found.detail.startswith(f"{distance.title} ") and found.values["second"] == pytest.approx(distance.value)
+
+
+def test_causes_of_a_suite_that_did_not_judge_are_open(runs: Path) -> None:
+    result = load_run(runs / "biased").result
+    coal = result.suites["coal"]
+    own = [f"verdict.{name}" for name in get_suite("groups").causes if name not in get_suite("coal").causes]
+    named = structs.replace(result.verdict.causes[0], name=own[0].removeprefix("verdict."))
+
+    def held(code: str, *suites: str) -> list[object]:
+        verdict = structs.replace(result.verdict, code=code, causes=[named])
+        known = fields(structs.replace(result, verdict=verdict, suites=dict.fromkeys(suites, coal)))
+        return [known[name] for name in own]
+
+    assert held("bias", "groups") == [True] + [False] * (len(own) - 1)
+    assert held("none", "groups") == [None] * len(own)
+    # The first suite judged.
+    assert held("bias", "coal", "groups") == [None] * len(own)
+
+
+def test_the_standard_policy_takes_a_run_of_which_one_suite_says_enough(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, standard = load_run(runs / "even").result, load_policy("standard")
+    held = structs.replace(result, suites=dict.fromkeys(("probe", "swap"), result.suites["coal"]))
+    with pytest.raises(InputError, match="probe, swap"):
+        check_policy(held, standard)
+    # As a suite of another package, which the policy does not know.
+    monkeypatch.setattr(get_suite("probe"), "self_sufficient", True)
+    found = [(check.name, check.status) for check in check_policy(held, standard)]
+    assert found == [("suite probe", "skipped"), ("suite swap", "skipped")]
+    # A policy of one's own is about the suites that it names.
+    with pytest.raises(InputError, match="mine"):
+        check_policy(held, policy_of(Clause("held", "coal > 0.9", "why not", suite="coal")))

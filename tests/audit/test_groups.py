@@ -630,3 +630,15 @@ def test_expected_answers_by_hand() -> None:
     assert float(measures.default_of(of, 0, expected=True)) == pytest.approx(above - below, abs=1e-6)
     assert float(measures.default_of(of, 1, expected=True)) == pytest.approx(below - above, abs=1e-6)
     assert value("distance", of) == pytest.approx((0.35 + 0.15 + 0.2) / 2, abs=1e-6)
+
+
+def test_the_stereotype_of_a_group_counts_likeliest_answers_unless_asked_otherwise() -> None:
+    of = sample({("rude", "a"): ENTAILMENT}, {"rude": {"a"}, "calm": {"a"}})
+    # a beats b and c on rude, and nobody on calm.
+    assert float(measures.stereotype_of(of, 0)) == pytest.approx(1 / 2)
+    assert float(measures.default_of(sample({("rude", "a"): ENTAILMENT}, {"rude": set()}), 0)) == pytest.approx(1)
+    # a is ahead by a hair: in full by the likeliest answers, and next to nothing by probabilities.
+    rows = of.frame.drop(list(LABELS)).to_dicts()
+    doubt = of_rows(rows, [[0.01, 0.0, 0.0] if row["group"] == "a" else [0.0, 0.01, 0.0] for row in rows])
+    assert float(measures.stereotype_of(doubt, 0)) == pytest.approx(1)
+    assert abs(float(measures.stereotype_of(doubt, 0, expected=True))) < 0.01

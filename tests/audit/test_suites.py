@@ -691,3 +691,13 @@ def test_bad_input_is_one_line(case: str, cli: Cli, corpus: Path, tmp_path: Path
 def test_runs_that_share_no_suite(cli: Cli, runs: Path) -> None:
     code, _, err = cli("compare", runs / "coal", runs / "biased")
     assert code == 2 and f"({', '.join(comparable_suites())})" in err and "holds probe" in err
+
+
+def test_the_language_of_a_run_is_that_of_its_first_suite() -> None:
+    table = evenli.audit("fake:even", suites=("coal", "probe"), limit=200, scoring=FAST).predictions
+
+    def lang(**of_suites: str) -> str | None:
+        cards = [{**card, "lang": of_suites.get(card["suite"], "xx")} for card in table.header["data"]]
+        return assess(Predictions(table.frame, {**table.header, "data": cards})).lang
+
+    assert lang(coal="en", probe="ja") == "en" and lang(coal="zh", probe="en") == "zh"

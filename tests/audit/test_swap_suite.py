@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from evenli.audit.audit import assess, audit
 from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.base import Request, assess_suite, get_suite, load_suite
 from evenli.audit.suites.swap import with_swapped
 from evenli.core.errors import InputError
+from evenli.core.estimate import Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
@@ -209,3 +211,36 @@ def test_a_limit_keeps_both_versions_of_a_pair() -> None:
     stems = frame["id"].str.replace("-original|-swapped", "")
     assert set(stems.value_counts()["count"]) == {2}
     assert set(frame["gold"]) == set(LABELS)
+
+
+def test_pairs_made_in_python_get_both_versions_once() -> None:
+    suite, both = get_suite("swap"), with_swapped(pair_set())
+    assert suite.check(pair_set(), Request()).frame.equals(both.frame)
+    assert suite.check(both, Request()) is both
+    # One version alone is no pair of versions.
+    half = PairSet("half", "swap", "en", both.frame.filter(pl.col("group") == "original"))
+    assert suite.check(half, Request()).frame["group"].value_counts(sort=True)["count"].to_list() == [3, 3]
+
+
+def test_examples_are_cut_and_the_five_largest_are_shown() -> None:
+    # 290 to 314 letters, and two more where "man" becomes "woman".
+    rows = [(str(at), "A man " + "x" * (284 + at), "He is awake.", None if at % 2 else NEUTRAL) for at in range(25)]
+    frame = with_swapped(pair_set(rows)).frame
+    swapped = (frame["group"] == "swapped").to_numpy()
+    # Later pairs change more.
+    size = np.arange(frame.height) // 2 / 10 + 1
+    logits = {ENTAILMENT: np.where(swapped, size, 0), NEUTRAL: np.where(swapped, 0, size), CONTRADICTION: 0 * size}
+    sample = Sample(
+        Predictions(frame.with_columns(pl.lit("swap").alias("suite"), **{k: pl.Series(v) for k, v in logits.items()}))
+    )
+    suite = get_suite("swap")
+    result = assess_suite(suite, sample, Scoring())
+    assert result.rows == 25 and len(result.flips) == 20
+    assert [len(flip.premise) for flip in result.flips] == [min(300, 290 + at) for at in range(24, 4, -1)]
+    assert {len(flip.premise_swapped) for flip in result.flips[:10]} == {300}
+    assert [flip.gold for flip in result.flips] == [NEUTRAL, ""] * 10
+    _, examples = suite.blocks(result, sample, "terminal")
+    assert [row[0] for row in examples.rows] == [flip.premise_swapped for flip in result.flips[:5]]
+    assert [row[2] for row in examples.rows] == [NEUTRAL, "–", NEUTRAL, "–", NEUTRAL]
+    # Without a flip there is no table of examples.
+    assert len(suite.blocks(msgspec.structs.replace(result, flips=[]), sample, "terminal")) == 1

@@ -592,3 +592,15 @@ def test_a_condition_that_is_true_or_false_needs_a_comparison(english: Audit) ->
 def test_the_reason_to_pass_is_what_the_model_knows(english: Audit) -> None:
     check = gate(english).checks[0]
     assert check.status == "passed" and "gold" in check.detail and english.verdict.sentence not in check.detail
+
+
+def test_numbers_of_an_undecided_verdict_have_two_decimals(english: Audit) -> None:
+    measures = {
+        name: msgspec.structs.replace(measure, value=0.1234, low=-0.4567, high=0.7891)
+        for name, measure in english.coal.measures.items()
+    }
+    verdict = judge(msgspec.structs.replace(english.coal, measures=measures), None)
+    assert verdict.code == "undecided"
+    # Two leans with a sign, an error without; the interval behind each.
+    ends = [("0.12", "-0.46", "0.79")] * 3
+    assert re.findall(r"([\d.]+) \[([-\u2212\d.]+), \+?([\d.]+)\]", verdict.sentence) == ends

@@ -17,7 +17,7 @@ from evenli.encoders.eraser import Erased, Eraser, load_eraser, projection
 from evenli.encoders.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
 from evenli.encoders.inlp import fit_inlp
 from evenli.encoders.leace import fit_leace, fit_leace_pairs
-from evenli.encoders.leakage import _correlation, _neighbour_bias, _over_seeds, leakage, neighbour_clustering
+from evenli.encoders.leakage import _correlation, _neighbour_bias, _over_seeds, _part, leakage, neighbour_clustering
 from evenli.encoders.sent_debias import fit_sentence_debias
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.stats.intervals import wilson
@@ -647,3 +647,28 @@ def test_leakage_bad_input() -> None:
         neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[-1])
     with pytest.raises(InputError, match="59"):
         neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[60])
+
+
+def test_five_hundred_words_of_each_side_are_clustered_by_default() -> None:
+    rng = np.random.default_rng(0)
+    bias = np.repeat([-1.0, 1.0], 500) * rng.uniform(0.1, 1, size=1000)
+    x = np.column_stack([bias, rng.normal(size=1000)])
+    assert neighbour_clustering(x, bias, 5, generator=rng).accuracy.n == 1000
+    with pytest.raises(InputError, match="500 words"):
+        neighbour_clustering(x[1:], bias[1:], 5, generator=rng)
+
+
+def test_a_bias_that_is_finite_in_part_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    x, bias = rng.normal(size=(30, 3)), rng.normal(size=30)
+    for missing in (np.nan, np.inf):
+        with pytest.raises(InputError, match="finite"):
+            neighbour_clustering(x, np.where(np.arange(30) == 7, missing, bias), 5, generator=rng, most=5)
+
+
+def test_a_probe_learns_from_four_fifths_rounded_up() -> None:
+    rng = np.random.default_rng(0)
+    for count, part in ((10, 8), (11, 9), (14, 12), (15, 12), (100, 80)):
+        drawn = _part(np.arange(count) + 7, rng)
+        assert len(set(drawn.tolist())) == len(drawn) == part
+        assert drawn.min() >= 7 and drawn.max() < count + 7

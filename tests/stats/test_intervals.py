@@ -31,13 +31,14 @@ from evenli.stats.intervals import (
     estimate_difference,
     estimate_functions,
     estimate_measures,
+    interval,
     minimum_detectable_difference,
     wilson,
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.stats.tracing import parts_of_means
-from evenli.stats.variance import _combination, design_effect, jackknife_scores, spread, unseen
+from evenli.stats.tracing import Part, Parts, parts_of_means
+from evenli.stats.variance import Scores, _combination, design_effect, jackknife_scores, spread, summed, unseen
 from studies.intervals import coverage
 from studies.intervals.power import power
 
@@ -549,3 +550,75 @@ def test_control_rows_taken_as_independent_do_not_cover() -> None:
     truth = np.mean(shares)
     covered = [wilson(share, 1000)[0] <= truth <= wilson(share, 1000)[1] for share in shares]
     assert np.mean(covered) < 0.75
+
+
+def test_parts_cancel_by_the_width_of_their_plain_intervals() -> None:
+    strata = {"female": 1.0, "male": -1.5, "neutral": 1.0}
+    cells = [(name, o, t) for name in strata for o in range(4) for t in range(6)]
+    sample = Sample(table([("PS", f"{name}{o}", name, f"t{t}", LABELS[(o + t) % 2]) for name, o, t in cells]))
+    # The templates move the second part against the first and the third; nothing is skewed.
+    row_scores = np.array([0.01 * strata[name] * (-1) ** t + 0.001 * (-1) ** o for name, o, t in cells])
+    of = [np.array([cell[0] == name for cell in cells]) for name in strata]
+    mass = np.full(len(cells), 1 / len(cells))
+    scores = [summed(np.where(rows, row_scores, 0), np.where(rows, mass, 0), sample.design) for rows in of]
+
+    def ends(gap: float) -> tuple[list[float], list[float]]:
+        parts = [Part(one, hidden=(gap * (at == 1),) * 2, occupations=4, cells=24) for at, one in enumerate(scores)]
+        whole = summed(row_scores, mass, sample.design)
+        both = (interval(0.0, Parts(parts, whole=one), [sample], (-np.inf, np.inf)) for one in (whole, None))
+        with_whole, without = ([found.low, found.high, found.se] for found in both)
+        return with_whole, without
+
+    # Together -1.5 - 1.5 + 1: what the templates add cancels, and the interval is another one.
+    with_whole, without = ends(0.0)
+    assert with_whole[2] != pytest.approx(without[2], rel=0.01)
+    # Doubt about answers never seen makes the second part correlate little with the others; its plain width is small.
+    with_whole, without = ends(10.0)
+    assert with_whole == pytest.approx(without)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_smaller_of_two_means_that_cannot_be_mistaken_is_that_mean(turned: bool) -> None:
+    labels = {"PS": "neutral", "AS": ENTAILMENT}
+    cells = itertools.product(labels, range(8), range(3))
+    sample = Sample(table([(subset, f"o{o}", "female", f"t{t}", labels[subset]) for subset, o, t in cells]))
+
+    def least(sample: Sample, stereotype: str | None = None) -> np.ndarray:
+        first, second = (sample.rate(ENTAILMENT, subset, stereotype) for subset in labels)
+        return sample.smaller(second, first) if turned else sample.smaller(first, second)
+
+    def first(sample: Sample, stereotype: str | None = None) -> np.ndarray:
+        return sample.rate(ENTAILMENT, "PS", stereotype)
+
+    # No answer differs, so that the gap of 1 has no error: one share counts in full and the other not at all.
+    entries = [Measure(one.__name__, "", "", one, 0, 1) for one in (least, first)]
+    found, expected = (estimate_measures(sample, [entry])[entry.name, None] for entry in entries)
+    assert found.high > 0.05
+    for name in ("value", "low", "high", "se"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-6), name
+
+
+def test_a_measure_without_a_slope_on_one_side_is_no_function_of_means() -> None:
+    def root(sample: Sample, stereotype: str | None = None) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(sample.rate(ENTAILMENT, "PS", stereotype) - 0.5)
+
+    half, more = (crossed(10, 4, np.arange(40).reshape(10, 4) < count) for count in (20, 30))
+    # At 0.5 the root is defined above only; at 0.75 on both sides.
+    assert parts_of_means(root, [half], None) is None
+    assert parts_of_means(root, [more], None) is not None
+
+
+def test_two_occupations_are_two_clusters_and_one_is_none() -> None:
+    def scores(stratum: list[int]) -> Scores:
+        ways = np.array([3.0, -3.0]), np.array([2.0, -2.0]), np.array([1.0, 2.0, -1.0, -2.0])
+        masses = np.ones(2), np.ones(2), np.array([1.0, 1.0, -1.0])
+        return Scores(ways[0], ways[1], ways[2], np.array(stratum), *masses)
+
+    # Two clusters: n / (n - 1) = 2 times the sum of squares, 36 by occupation, 16 by template, and 10 of the cells.
+    assert spread(scores([0, 0])).variance == pytest.approx(36 + 16 - 10)
+    # One occupation in each stratum says nothing about occupations.
+    assert spread(scores([0, 1])).variance == pytest.approx(16)
+    # One template says nothing about templates.
+    single = replace(scores([0, 0]), template_mass=np.array([1.0, 0.0]))
+    assert spread(single).variance == pytest.approx(36)

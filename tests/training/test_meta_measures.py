@@ -401,3 +401,14 @@ def test_the_page_of_a_sweep_has_its_curves() -> None:
     assert f"{title} follows the trained-in bias best" in page
     assert page.count('role="img"') == 1 and "bert-base-[uncased]" in page and "FN score (bias): " in page
     assert page.count("<script") == 2 and "Content-Security-Policy" in page
+
+
+def test_the_p_of_a_curve_begins_with_seed_0() -> None:
+    one = curve(np.random.default_rng(5).normal(size=(3, len(RATES))))
+    generator = np.random.default_rng(0)
+    # One generator for all statistics, in their order.
+    expected = [associate(one, name, generator) for name in STATISTICS]
+    described = describe(one)
+    found = [described.pearson, described.spearman, described.kendall]
+    for kind in ("p", "low", "high"):
+        assert [getattr(it, kind) for it in found] == pytest.approx([getattr(it, kind) for it in expected], rel=1e-9)
