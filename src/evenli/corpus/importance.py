@@ -241,7 +241,7 @@ class MaxPooled:
         if not sentences:
             return np.zeros(0)
         if not hasattr(self.encoder, "argmax_counts"):
-            return np.concatenate([one.shares for one in self.weigh(sentences)])
+            return np.concatenate([weighed.shares for weighed in self.weigh(sentences)])
         counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         # A word that the encoder left out would shift the shares of all that follow.

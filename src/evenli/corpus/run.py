@@ -336,9 +336,9 @@ class Job:
         # Hashing needs no interpreter, so that threads share the work; of many files it is most of what is left.
         with ThreadPoolExecutor() as pool:
             hashes = pool.map(hash_files, [[file] for file in scores.shards])
-            files = {file.name: one for file, one in zip(scores.shards, hashes, strict=True)}
+            files = {file.name: digest for file, digest in zip(scores.shards, hashes, strict=True)}
         written = self.run.read_hashes()
-        if changed := [name for name, one in files.items() if written.get(name, one) != one]:
+        if changed := [name for name, digest in files.items() if written.get(name, digest) != digest]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
         counts, highest = {**dict.fromkeys(FLAGS, 0), "blank_lines": self.blank}, 0.0
         for frame in scores.frames([*FLAGS, "pair_max"]):

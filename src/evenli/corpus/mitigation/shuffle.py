@@ -49,7 +49,7 @@ class Shuffle:
         held: list[tuple[int, int, int]] = []
         best = Candidates(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0))
         for some in self._units():
-            both = (np.concatenate([getattr(one, name) for one in (best, some)]) for name in Candidates._fields)
+            both = (np.concatenate([getattr(best, name), getattr(some, name)]) for name in Candidates._fields)
             best = Candidates(*both).lowest(split.dev + split.test)
         for unit, size in zip(best.units.tolist(), best.sizes.tolist(), strict=True):
             # A source and its copy may not fit any more; a later single row then fills the place.
@@ -60,7 +60,7 @@ class Shuffle:
         held.sort()
         self._held = np.array([unit for unit, _, _ in held], dtype=np.int64)
         self._file = np.array([file for _, file, _ in held], dtype=np.int8)
-        sizes = {file: sum(size for _, one, size in held if one == file) for file in rooms}
+        sizes = {file: sum(size for _, place, size in held if place == file) for file in rooms}
         self.sizes = [total - sum(sizes.values()), sizes[DEV], sizes[TEST]]
 
     def _units(self) -> Iterator[Candidates]:
