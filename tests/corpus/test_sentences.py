@@ -18,7 +18,7 @@ from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer
 from evenli.corpus.contextual import ContextualScorer, contextual_direction
-from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
+from evenli.corpus.importance import Counted, Idf, MaxPooled, Pooled, Sif, Uniform, WordCounts
 from evenli.corpus.sentence import print_sentence, sentence_page
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.direction import direction_from_sentences, gender_direction
@@ -130,7 +130,7 @@ def test_markers_take_their_share() -> None:
 
 def test_batches_agree_with_sentences_and_with_the_reference(captions: list[str], random_vectors) -> None:
     direction, gender_words = axis(7), GenderWords()
-    counts = Counts.count(captions)
+    counts = WordCounts.count(captions)
     for weights in (Uniform(), Idf(counts), Sif(counts, markers=0.2)):
         for punctuation in (False, True):
             scorer = BiasScorer(random_vectors, direction, gender_words, weights, punctuation)
@@ -253,9 +253,9 @@ def test_identity_follows_every_setting() -> None:
         scorer_with({**TABLE_2, "pink": 0.2}),
         scorer_with(TABLE_2, punctuation=True),
         scorer_with(TABLE_2, weights=Uniform(markers=0.1)),
-        scorer_with(TABLE_2, weights=Idf(Counts.count(["pink"]))),
-        scorer_with(TABLE_2, weights=Idf(Counts.count(["dress"]))),
-        scorer_with(TABLE_2, weights=Sif(Counts.count(["dress"]))),
+        scorer_with(TABLE_2, weights=Idf(WordCounts.count(["pink"]))),
+        scorer_with(TABLE_2, weights=Idf(WordCounts.count(["dress"]))),
+        scorer_with(TABLE_2, weights=Sif(WordCounts.count(["dress"]))),
         scorer_with(TABLE_2, gender_words=GenderWords(["pink"])),
         BiasScorer(vectors_with(TABLE_2), direction_from_sentences(np.eye(2)[[1, 1]], -np.eye(2)[[1, 1]])),
     ]
@@ -271,7 +271,7 @@ def test_a_scorer_travels_to_another_process() -> None:
 
 
 def test_idf_and_sif_by_hand() -> None:
-    idf = Idf(Counts.count(["The dress", "the the ball", None, "", "the"]))
+    idf = Idf(WordCounts.count(["The dress", "the the ball", None, "", "the"]))
     assert (idf.counts.documents, idf.counts.tokens) == (3, 6)
     common, rare, unseen = 1 + math.log(4 / 4), 1 + math.log(4 / 2), 1 + math.log(4 / 1)
     assert [idf.mass(word) for word in ("THE", "dress", "new")] == pytest.approx([common, rare, unseen])
@@ -280,7 +280,7 @@ def test_idf_and_sif_by_hand() -> None:
     assert [sif.mass(word) for word in ("the", "ball", "new")] == pytest.approx([0.5 / (0.5 + 4 / 6), 0.75, 1.0])
     assert sif.of(["the", "ball", "new", "the"]).sum() == pytest.approx(1)
     with pytest.raises(InputError, match="text"):
-        Idf(Counts.count([None, ""]))
+        Idf(WordCounts.count([None, ""]))
     with pytest.raises(InputError, match="SIF"):
         Sif(idf.counts, a=0)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from evenli.core.errors import InputError
 from evenli.training.meta import Design, MetaFolder, meta_evaluation, prepare, score_sweep
 from evenli.training.meta.charts import CAUSE_MEASURES, print_meta
-from evenli.training.meta.folder import Cell
+from evenli.training.meta.folder import SweepCell
 from evenli.training.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
 from evenli.training.meta.sweep import Response, respond
 
@@ -189,7 +189,9 @@ def test_a_cause_that_is_mixed_is_named(tmp_path: Path) -> None:
     # A default that was taught as a stereotype: the logits of one axis stand in for those of the other.
     for level in (0.5, 1.0):
         facts = {"dev_accuracy": 1.0, "learnt": (0.0, level, 0.0)}
-        folder.store(Cell(0, "mix", (0.0, level, 0.0)), folder.logits(Cell(0, "mix", (level, 0.0, 0.0))), facts)
+        folder.store(
+            SweepCell(0, "mix", (0.0, level, 0.0)), folder.logits(SweepCell(0, "mix", (level, 0.0, 0.0))), facts
+        )
     text = io.StringIO()
     print_meta(score_sweep(folder), Console(file=text, width=80))
     assert "not separated: stereotype" in " ".join(text.getvalue().split())

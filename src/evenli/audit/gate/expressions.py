@@ -45,14 +45,14 @@ _TOKEN = re.compile(
 )
 
 
-class Outcome(NamedTuple):
+class ConditionResult(NamedTuple):
     """Whether a condition is true (None where a value it needs is undefined), and the fields it names."""
 
     holds: bool | None
     values: dict[str, Value]
 
 
-def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
+def evaluate(text: str, known: Mapping[str, Value]) -> ConditionResult:
     """Decide a condition on a table of fields.
 
     Every field is looked up, also where ``and`` or ``or`` would not need it: a misspelt name never hides, and a
@@ -65,7 +65,7 @@ def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
     holds = parser.decide()
     if not parser.values:
         raise InputError(f'the condition "{text}" names no field of the results, so it always says the same')
-    return Outcome(None if None in parser.values.values() else holds, parser.values)
+    return ConditionResult(None if None in parser.values.values() else holds, parser.values)
 
 
 def fields(result: AuditResult) -> dict[str, Value]:

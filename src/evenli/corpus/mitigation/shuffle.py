@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
-from evenli.corpus.mitigation.plan import Plan, Split, random_keys
+from evenli.corpus.mitigation.plan import CorpusPlan, Split, random_keys
 
 _ORDER, _SPLIT, _COPY_ORDER, _COPY_SPLIT = 0, 2, 3, 4  # purposes of random keys; 1 is that of a random control
 TRAIN, DEV, TEST = range(3)
@@ -41,7 +41,7 @@ class Shuffle:
     With the leak guard a row and its copy are one unit; without it each is a unit of its own.
     """
 
-    def __init__(self, plan: Plan, split: Split, seed: int, total: int) -> None:
+    def __init__(self, plan: CorpusPlan, split: Split, seed: int, total: int) -> None:
         check_split(total, split)
         self._plan, self._split, self._seed = plan, split, seed
         self._rows = plan.corpus.scored.rows

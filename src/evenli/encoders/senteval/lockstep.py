@@ -23,7 +23,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FitRecipe:
     """How a model is trained."""
 
     batch: int = 64  # rows a step
@@ -44,7 +44,7 @@ class Objective(NamedTuple):
 
 
 def train_together(
-    features: Tensor, objective: Objective, train: Masks, decays: Values, recipe: Recipe, generator: torch.Generator
+    features: Tensor, objective: Objective, train: Masks, decays: Values, recipe: FitRecipe, generator: torch.Generator
 ) -> tuple[Callable[[Rows], Tensor], Values]:
     """Train one model for every row of ``train`` [models, rows] and every entry of ``decays``, all at the same time.
 
