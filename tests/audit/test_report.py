@@ -200,14 +200,14 @@ def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle
 
 def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     runs = [load_run(folders[name]) for name in ("biased", "oracle:0.8", "neutral", "oracle:0.81", "ja")]
-    (_, ranked), (_, alone) = rankings([RunView(run, name) for run, name in zip(runs, run_names(runs), strict=True)])
+    (_, ranked), (_, single) = rankings([RunView(run, name) for run, name in zip(runs, run_names(runs), strict=True)])
     assert [(row.name, row.group, row.ranks) for row in ranked] == [
         ("fake oracle:0.8 (en)", 1, "1 to 2"),
         ("fake oracle:0.81", 1, "1 to 2"),
         ("fake biased", 2, "3"),
         ("fake neutral", 0, ""),
     ]
-    assert [row.name for row in alone] == ["fake oracle:0.8 (ja)"]
+    assert [row.name for row in single] == ["fake oracle:0.8 (ja)"]
     page = render(runs)
     assert "2 different pair sets" in page and "not ranked" in page
     said = compared(ranked)
@@ -216,7 +216,7 @@ def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     assert said.endswith("1 of 4 models cannot be judged.")
     tied = compared(ranked[:2])
     assert "fake oracle:0.8 (en) and fake oracle:0.81" in tied and "significantly" in tied
-    assert "the only model" in compared(alone) and compared(ranked[3:]) == "No model here can be judged."
+    assert "the only model" in compared(single) and compared(ranked[3:]) == "No model here can be judged."
     assert len(page.encode()) < LIMIT
 
 

@@ -65,7 +65,7 @@ def test_a_model_that_sees_men(man: Audit) -> None:
         assert of["second"].value == pytest.approx(1.0) and of["first"].value == pytest.approx(0.0)
         assert sum(share.value for share in bar.shares) == pytest.approx(1.0)
         assert all(share.low <= share.value + 1e-9 and share.value <= share.high + 1e-9 for share in bar.shares)
-    numbers = {one.name: one.value for one in found.numbers}
+    numbers = {fact.name: fact.value for fact in found.numbers}
     assert numbers == {"Follows stereotypes": "0", "Assumes a man": "100", "Errs without a direction": "0"}
 
 

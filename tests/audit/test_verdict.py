@@ -305,7 +305,7 @@ def with_gold(answers: Sequence[tuple[str, str, int]]) -> Predictions:
     gold = pl.concat([rest] * (len(pairs) // rest.height + 1)).head(len(pairs))
     gold = gold.with_columns(
         pl.lit("gold").alias("subset"),
-        pl.Series("gold", [next(label for label in LABELS if label[0] == one) for one, _ in pairs]),
+        pl.Series("gold", [next(label for label in LABELS if label[0] == initial) for initial, _ in pairs]),
         *(pl.Series(label, logits[:, at]) for at, label in enumerate(LABELS)),
     )
     return Predictions(pl.concat([rest, gold]))
@@ -416,7 +416,7 @@ def test_the_example_is_an_answer_that_the_cause_is_made_of(
     assert (shown.example.premise, shown.example.hypothesis) in texts
     # The numbers of the screen are those of the run, a lean without its sign.
     plain = [abs(random_answers.coal.measures[cause].value) * 100 for cause in CAUSES]
-    assert [float(one.value.replace("<", "")) for one in shown.numbers] == pytest.approx(plain, abs=0.51)
+    assert [float(fact.value.replace("<", "")) for fact in shown.numbers] == pytest.approx(plain, abs=0.51)
     for bar in shown.bars:
         assert sum(share.value for share in bar.shares) == pytest.approx(1, abs=1e-5)
 
@@ -450,7 +450,7 @@ def test_without_a_verdict_the_reason_stands_beside_the_scores(english: Audit, c
     page = render([chinese])
     assert 'class="grey"' in page and 'class="grey"' not in render([english])
     assert "Greyed out" in section(chinese) and "Greyed out" not in section(english)
-    types = [set(re.findall(r'type: "?(\w+)', front_matter(one))) for one in (chinese, english)]
+    types = [set(re.findall(r'type: "?(\w+)', front_matter(text))) for text in (chinese, english)]
     assert "coal" not in types[0] and {"coal", "stereotype"} <= types[1]
     notes = tables(chinese.result)["measures"]["note"]
     assert notes.str.contains(reason, literal=True).all()
@@ -499,8 +499,8 @@ def test_every_share_has_an_interval(english: Audit) -> None:
             assert rows[subset, "", label].low < share < rows[subset, "", label].high
     found = english.result.competence
     for shares, intervals in ((found.per_label, found.labels), (found.controls, found.kinds)):
-        assert {name: one.value for name, one in intervals.items()} == pytest.approx(shares)
-        assert all(one.low < one.high for one in intervals.values())
+        assert {name: estimate.value for name, estimate in intervals.items()} == pytest.approx(shares)
+        assert all(estimate.low < estimate.high for estimate in intervals.values())
 
 
 def test_every_share_in_the_terminal_has_an_interval(english: Audit) -> None:

@@ -160,8 +160,8 @@ def test_rows_that_waited_score_as_those_that_did_not(tmp_path: Path, weights: A
     kept = score(source, tmp_path / "kept", vectors=vectors.file, weights=weights, columns=["a", "b"], centre="length")
     assert kept.header["scorer"] == plain.header["scorer"] and kept.header["counts"] == plain.header["counts"]
     assert kept.header["counts"]["blank_lines"] == 150
-    for one, other in zip(kept.frames(), plain.frames(), strict=True):
-        assert one.equals(other)
+    for frame, other in zip(kept.frames(), plain.frames(), strict=True):
+        assert frame.equals(other)
     assert any(frame["a_Abs"].max() > 0 for frame in kept.frames())
 
 

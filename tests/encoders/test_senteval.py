@@ -527,9 +527,9 @@ def test_sts14_weighs_subsets_by_their_pairs(flat: Path) -> None:
 
 
 def test_a_result_does_not_depend_on_the_tasks_beside_it(flat: Path) -> None:
-    alone = run_senteval(Words(), flat, tasks=["SICKE"], seed=3).tasks["SICKE"]
+    single = run_senteval(Words(), flat, tasks=["SICKE"], seed=3).tasks["SICKE"]
     beside = run_senteval(Words(), flat, tasks=["SICKE", "TREC"], seed=3, kfold=3).tasks["SICKE"]
-    assert alone == beside
+    assert single == beside
 
 
 def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -> None:

@@ -419,6 +419,6 @@ def test_mixtures_are_trained_and_what_they_learnt_is_stored(base: Path, tmp_pat
     assert learnt[0.0, 0.0, 0.0] == [0, 0, 0]
     # Saying "man" to every word is the easiest thing to learn.
     assert learnt[0.0, 1.0, 0.0][1] > 0.9 and learnt[0.0, 1.0, 0.0][::2] == pytest.approx([0, 0], abs=0.1)
-    responses = {one.measure: one for one in score_sweep(folder).responses}
+    responses = {response.measure: response for response in score_sweep(folder).responses}
     assert responses["default_gender"].taught["default"].value > 0.8
     assert responses["coal"].taught["default"].value > 0.5  # which is what the causes are for

@@ -89,8 +89,8 @@ def train_together(
         scores = objective.score(_all_outputs(layers, table, objective.watched), models)
         better = scores > best[models]
         best[models[better]] = scores[better]
-        for mine, layer in zip(kept, layers, strict=True):
-            mine[:, models[better]] = layer.data[:, better]
+        for best_layer, layer in zip(kept, layers, strict=True):
+            best_layer[:, models[better]] = layer.data[:, better]
         # SentEval counts every look without a gain, not only those in a row.
         misses[models] += ~better
         going = misses[models] <= recipe.tenacity
