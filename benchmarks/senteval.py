@@ -22,7 +22,7 @@ from sklearn.neural_network import MLPClassifier
 from evenli.encoders.base import encode_checked, load_encoder
 from evenli.encoders.senteval.data import read_task
 from evenli.encoders.senteval.fitting import DECAYS, Fits, Fitter, SklearnFitter, TorchFitter, evaluate
-from evenli.encoders.senteval.lockstep import Recipe
+from evenli.encoders.senteval.lockstep import FitRecipe
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         x, labels = torch.cat([(u - v).abs(), u * v], dim=1) if task.others else u, task.labels
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
             fitters: dict[str, Fitter] = {
-                "evenli": TorchFitter(x, labels, Recipe(), seed, name),
+                "evenli": TorchFitter(x, labels, FitRecipe(), seed, name),
                 "LogisticRegression": SklearnFitter(x.numpy(), labels, seed),
                 "MLPClassifier": AdamFitter(x.numpy(), labels, seed),
             }
@@ -68,7 +68,7 @@ class AdamFitter:
         return Fits(scores, lambda rows: np.stack([fit.predict(self._features[rows]) for _, fit in fits], axis=1))
 
     def _one(self, train: Any, valid: Any, decay: float) -> tuple[float, MLPClassifier]:
-        recipe, classes = Recipe(), np.unique(self._labels)
+        recipe, classes = FitRecipe(), np.unique(self._labels)
         # Its penalty is divided by the rows of a batch.
         model = MLPClassifier(
             (), batch_size=recipe.batch, alpha=recipe.batch * decay, random_state=np.random.RandomState(self._seed)

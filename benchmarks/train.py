@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import transformers
 
-from evenli.training.data import FlatTokens, Plan, read_examples, tokenise
+from evenli.training.data import EpochPlan, FlatTokens, read_examples, tokenise
 from evenli.training.fast import flat
 from evenli.training.loop import Trainer
 from evenli.training.recipe import Recipe
@@ -77,7 +77,7 @@ def prepared(model: Any, tokens: FlatTokens, recipe: Recipe, device: str) -> tup
     return trainer, time.perf_counter() - began
 
 
-def describe(trainer: Trainer, plan: Plan, *, kernels: bool) -> None:
+def describe(trainer: Trainer, plan: EpochPlan, *, kernels: bool) -> None:
     """Print how many steps have which length, and what a step of each takes."""
     lengths = {length: plan.lengths.count(length) for length in sorted(set(plan.lengths))}
     say("steps by padded length: " + ", ".join(f"{length}: {count}" for length, count in lengths.items()))
@@ -134,7 +134,9 @@ def run_evenli(trainer: Trainer, steps: int) -> dict[str, float]:
     return {"pairs_per_second": pairs / seconds, "ms_per_step": 1e3 * seconds * trainer.recipe.batch_size / pairs}
 
 
-def run_plain(model: Any, tokens: FlatTokens, recipe: Recipe, plan: Plan, device: str, steps: int) -> dict[str, float]:
+def run_plain(
+    model: Any, tokens: FlatTokens, recipe: Recipe, plan: EpochPlan, device: str, steps: int
+) -> dict[str, float]:
     """A loop as tutorials write it: autocast, AdamW, clipping, a scheduler, batches padded to their longest pair."""
     warm = min(10, steps // 2)
     step = plain_step(model, tokens, recipe, plan, device)
@@ -150,7 +152,7 @@ def run_plain(model: Any, tokens: FlatTokens, recipe: Recipe, plan: Plan, device
     return {"pairs_per_second": recipe.batch_size / seconds, "ms_per_step": 1e3 * seconds}
 
 
-def plain_step(model: Any, tokens: FlatTokens, recipe: Recipe, plan: Plan, device: str) -> Callable[[int], Any]:
+def plain_step(model: Any, tokens: FlatTokens, recipe: Recipe, plan: EpochPlan, device: str) -> Callable[[int], Any]:
     """The plain loop's step; returns the loss."""
     model = model.to(device).train()
     groups = [
@@ -278,7 +280,7 @@ def short_pairs(tokens: FlatTokens, count: int) -> FlatTokens:
     return subset(tokens, np.flatnonzero((tokens.lengths > 16) & (tokens.lengths <= 24))[:count])
 
 
-def per_length(trainer: Trainer, plan: Plan) -> dict[int, float]:
+def per_length(trainer: Trainer, plan: EpochPlan) -> dict[int, float]:
     """Milliseconds of a captured step for each padded length."""
     times = {}
     for length in sorted(set(plan.lengths)):
@@ -294,7 +296,7 @@ def per_length(trainer: Trainer, plan: Plan) -> dict[int, float]:
     return times
 
 
-def profile(trainer: Trainer, plan: Plan, length: int = 32, steps: int = 10) -> None:
+def profile(trainer: Trainer, plan: EpochPlan, length: int = 32, steps: int = 10) -> None:
     """Print the kernels of a captured step, slowest first."""
     trainer.stepper.load_epoch(plan, 0)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
@@ -310,7 +312,7 @@ def profile(trainer: Trainer, plan: Plan, length: int = 32, steps: int = 10) -> 
         say(f"  {each:8.1f} us  {event.count / steps:6.1f} x  {event.key[:110]}")
 
 
-def flops(model: Any, plan: Plan) -> float:
+def flops(model: Any, plan: EpochPlan) -> float:
     """Floating-point operations of an epoch as run: 6 per encoder weight and token, plus the attention products."""
     config = model.config
     width, layers = config.hidden_size, config.num_hidden_layers

@@ -85,7 +85,7 @@ def random_table(seed: int) -> Predictions:
 
 def defined(found: Comparison) -> dict[str, Difference]:
     """The measures that have a value: these tables name no groups, so that the causes have none."""
-    return {name: one for name, one in found.measures.items() if not math.isnan(one.value)}
+    return {name: measure for name, measure in found.measures.items() if not math.isnan(measure.value)}
 
 
 def test_numbers_by_hand() -> None:
@@ -146,10 +146,10 @@ def test_a_run_against_itself() -> None:
 
 
 def test_swapping_flips_signs_and_keeps_p() -> None:
-    one, two = random_table(0), random_table(1)
+    first, second = random_table(0), random_table(1)
     (there,), (back,) = (
-        compare(one, two, scoring=Scoring()),
-        compare(two, one, scoring=Scoring()),
+        compare(first, second, scoring=Scoring()),
+        compare(second, first, scoring=Scoring()),
     )
     for name, d in defined(there).items():
         other = back.measures[name]
@@ -163,11 +163,11 @@ def test_swapping_flips_signs_and_keeps_p() -> None:
 
 
 def test_row_order_does_not_matter() -> None:
-    one, two = random_table(0), random_table(1)
-    shuffled = Predictions(two.frame.sample(fraction=1, shuffle=True, seed=3))
+    first, second = random_table(0), random_table(1)
+    shuffled = Predictions(second.frame.sample(fraction=1, shuffle=True, seed=3))
     (straight,), (mixed,) = (
-        compare(one, two, scoring=Scoring()),
-        compare(one, shuffled, scoring=Scoring()),
+        compare(first, second, scoring=Scoring()),
+        compare(first, shuffled, scoring=Scoring()),
     )
     assert defined(straight) == defined(mixed) and straight.mcnemar == mixed.mcnemar
 
@@ -179,14 +179,14 @@ def test_p_is_never_zero_and_nothing_is_random() -> None:
     (found,) = compare(even, biased)
     # Every item differs by the same; an occupation that was not asked might not.
     assert 0 < found.measures["coal"].p < 0.001 and found.measures["coal"].low < 1
-    one, two = random_table(0), random_table(1)
-    assert defined(compare(one, two)[0]) == defined(compare(one, two)[0])
+    first, second = random_table(0), random_table(1)
+    assert defined(compare(first, second)[0]) == defined(compare(first, second)[0])
 
 
 def test_equal_answers_of_two_models_leave_room_for_a_difference() -> None:
-    one = random_table(0)
-    two = Predictions(one.frame.with_columns(pl.col(label) * 0.9 for label in LABELS))
-    coal = compare(one, two)[0].measures["coal"]
+    first = random_table(0)
+    second = Predictions(first.frame.with_columns(pl.col(label) * 0.9 for label in LABELS))
+    coal = compare(first, second)[0].measures["coal"]
     assert coal.value == 0 and coal.low < -0.01 and coal.high > 0.01 and coal.p == 1
 
 
@@ -195,12 +195,12 @@ def test_pairing_narrows_the_interval() -> None:
     from evenli.stats.intervals import estimate_measures
     from evenli.stats.measure import get_measure
 
-    one = random_table(0)
-    answers = [LABELS[i][0] for i in one.logits.argmax(axis=1)]
-    two = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(one))
-    (found,) = compare(one, two, scoring=Scoring())
+    first = random_table(0)
+    answers = [LABELS[i][0] for i in first.logits.argmax(axis=1)]
+    second = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(first))
+    (found,) = compare(first, second, scoring=Scoring())
     separate = [
-        estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring())["coal", None].se for t in (one, two)
+        estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring())["coal", None].se for t in (first, second)
     ]
     assert found.measures["coal"].se < 0.6 * float(np.hypot(*separate))
 
@@ -252,15 +252,15 @@ def test_holm_by_hand() -> None:
 
 
 def test_several_runs_are_corrected() -> None:
-    one = random_table(0)
-    alone = compare(one, random_table(1), scoring=Scoring())[0]
-    found = compare(one, random_table(1), random_table(2), one, scoring=Scoring())
+    first = random_table(0)
+    single = compare(first, random_table(1), scoring=Scoring())[0]
+    found = compare(first, random_table(1), random_table(2), first, scoring=Scoring())
     assert len(found) == 3
-    for name in defined(alone):
-        assert found[0].measures[name].p == alone.measures[name].p
+    for name in defined(single):
+        assert found[0].measures[name].p == single.measures[name].p
         corrected = holm([f.measures[name].p for f in found])
         assert [f.measures[name].p_holm for f in found] == corrected
-    assert alone.measures["coal"].p_holm == alone.measures["coal"].p
+    assert single.measures["coal"].p_holm == single.measures["coal"].p
     assert found[2].measures["coal"].p_holm == 1
 
 
@@ -319,7 +319,7 @@ def test_words_that_state_a_group_count_in_a_comparison_only_if_asked(runs: Path
         published: compare_runs(even, other, scoring=Scoring(published=published)).suites["coal"][0]
         for published in (False, True)
     }
-    assert {one.measures["coal"].value for one in found.values()} == {found[True].measures["coal"].value}
+    assert {comparison.measures["coal"].value for comparison in found.values()} == {found[True].measures["coal"].value}
     assert found[False].measures["default_gender"].value == pytest.approx(0)
     assert found[True].measures["default_gender"].value > 0
     out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "biased"), "--published", "--json"])
@@ -356,15 +356,15 @@ CAUSES = ("stereotype", "default_gender", "undirected")
 def test_causes_are_corrected_for_one_another(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("even", "biased", "oracle")]
     found = compare_runs(*stored).to_dict()["comparisons"]
-    p = {(name, i): one["measures"][name]["p"] for name in CAUSES for i, one in enumerate(found)}
+    p = {(name, i): comparison["measures"][name]["p"] for name in CAUSES for i, comparison in enumerate(found)}
     together = dict(zip(p, holm(list(p.values())), strict=True))
     assert {(name, i): found[i]["measures"][name]["p_holm"] for name, i in p} == pytest.approx(together)
     # Two runs: the smallest of three p is multiplied by 3.
-    (alone,) = compare_runs(*stored[::2]).to_dict()["comparisons"]
-    stereotype = alone["measures"]["stereotype"]
-    assert stereotype["p"] == min(alone["measures"][name]["p"] for name in CAUSES)
+    (single,) = compare_runs(*stored[::2]).to_dict()["comparisons"]
+    stereotype = single["measures"]["stereotype"]
+    assert stereotype["p"] == min(single["measures"][name]["p"] for name in CAUSES)
     assert stereotype["p_holm"] == pytest.approx(3 * stereotype["p"])
-    assert alone["measures"]["coal"]["p_holm"] == alone["measures"]["coal"]["p"]
+    assert single["measures"]["coal"]["p_holm"] == single["measures"]["coal"]["p"]
 
 
 def test_a_table_for_a_paper(runs: Path, tmp_path: Path) -> None:
@@ -466,9 +466,11 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
 def test_two_models_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An embedded model keeps its name when another takes its place; the model's hash keeps their runs apart."""
     models = [load_model(f"fake:oracle:{share}") for share in (0.1, 0.9)]
-    for one in models:
-        one.info = msgspec.structs.replace(one.info, name="en-small")
-    runs = [evenli.audit(one, limit=20, out=tmp_path / name) for one, name in zip(models, ("old", "new"), strict=True)]
+    for model in models:
+        model.info = msgspec.structs.replace(model.info, name="en-small")
+    runs = [
+        evenli.audit(model, limit=20, out=tmp_path / name) for model, name in zip(models, ("old", "new"), strict=True)
+    ]
     marks = [run.result.model.fingerprint[:8] for run in runs]
     assert marks[0] != marks[1] and model_names(runs) == [f"en-small {mark}" for mark in marks]
     assert model_names([runs[0], runs[0]]) == ["en-small", "en-small"]

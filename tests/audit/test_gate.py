@@ -344,7 +344,10 @@ def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float 
         assert policy.max_worse == read and policy.description == "" and not policy.clauses[0].optional
     # Two clauses of one name are refused, unless they are about two suites.
     file.write_text(f'name = "mine"\n{clause}suite = "coal"\n{clause}suite = "probe"\noptional = true\n')
-    assert [(one.suite, one.optional) for one in load_policy(file).clauses] == [("coal", False), ("probe", True)]
+    assert [(clause.suite, clause.optional) for clause in load_policy(file).clauses] == [
+        ("coal", False),
+        ("probe", True),
+    ]
     file.write_text(f'name = "mine"\n{clause}{clause}')
     with pytest.raises(InputError, match="'a'"):
         load_policy(file)
@@ -531,8 +534,8 @@ def test_every_suite_can_be_named(tmp_path: Path) -> None:
     known = fields(audit.result)
     assert known["fn_bias"] == known["coal.fn_bias"] == pytest.approx(audit.coal.fn_bias.value)
     assert known["dev2020.fn_bias.low"] == pytest.approx(audit.dev2020.fn_bias.low, abs=1e-6)
-    alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
-    assert evenli.gate(alone, ["fn_bias > 0.5"]).passed is True
+    audit = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
+    assert evenli.gate(audit, ["fn_bias > 0.5"]).passed is True
 
 
 def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: Path) -> None:
@@ -659,9 +662,9 @@ def test_python_and_the_command_line_decide_alike(run_cli, tmp_path: Path, model
 
 
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
-    alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
+    audit = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
     with pytest.raises(InputError, match="coal, groups, .* dev2020"):
-        evenli.gate(alone, policy="standard")
+        evenli.gate(audit, policy="standard")
 
 
 def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
@@ -679,7 +682,11 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
         folder.mkdir()
         env = {**os.environ, **environment, "GITHUB_ACTION_PATH": str(root), "PYTHON": sys.executable}
         # What GitHub fills in from the inputs, with our values in their place.
-        values = {**{name: str(one.get("default", "")) for name, one in action["inputs"].items()}, **given, **inputs}
+        values = {
+            **{name: str(entry.get("default", "")) for name, entry in action["inputs"].items()},
+            **given,
+            **inputs,
+        }
         names = {key: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text) for key, text in step["env"].items()}
         env |= {key: values[match[1]] for key, match in names.items() if match}
         done = subprocess.run(["bash", "-c", step["run"]], cwd=folder, env=env, capture_output=True, text=True)

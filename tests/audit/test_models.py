@@ -54,8 +54,8 @@ def test_padding_is_masked_exactly() -> None:
     assert ids.tolist() == [[1, 2, 3], [4, 9, 9]]
     assert types.tolist() == [[0, 0, 1], [0, 0, 0]]
     assert mask is not None and mask.tolist() == [[1, 1, 1], [1, 0, 0]]
-    alone = tokens[np.array([1, 1])].batch()
-    assert alone[0].tolist() == [[4], [4]] and alone[2] is None
+    batch = tokens[np.array([1, 1])].batch()
+    assert batch[0].tolist() == [[4], [4]] and batch[2] is None
 
 
 def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("evenli.audit.models.base._BLOCK", 2)
     blocks = model.prepare(premises, hypotheses)
     assert 0 < blocks.truncated == whole.truncated < 9 and blocks.lengths.max() == 16
-    for one, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for expected, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):
+        np.testing.assert_array_equal(expected, other)
     np.testing.assert_array_equal(blocks.take(np.array([8, 0])).batch()[0][1], whole.take(np.array([0])).batch()[0][0])
 
 
@@ -76,9 +76,9 @@ def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> N
     prepared = model.prepare(PREMISES, HYPOTHESES)
     expected = plain_logits(checkpoint, PREMISES, HYPOTHESES)
     together = model.logits(prepared.items)
-    alone = np.concatenate([model.logits(item) for item in prepared.items])
+    singly = np.concatenate([model.logits(item) for item in prepared.items])
     np.testing.assert_allclose(together, expected, atol=1e-4)
-    np.testing.assert_allclose(alone, expected, atol=1e-4)
+    np.testing.assert_allclose(singly, expected, atol=1e-4)
     assert np.abs(expected[0] - expected[1]).max() > 0.01  # the model does tell the pairs apart
 
 
@@ -117,8 +117,8 @@ def test_speedups_change_no_answer_and_know_their_limits() -> None:
             assert shorten_last_layer(model, torch) is shortened[config.model_type]
             assert pack_linear_layers(model, torch) is torch.backends.mkldnn.is_available()
             after = [model(input_ids=ids, attention_mask=m).logits for m in (None, mask)]
-        for one, other in zip(before, after, strict=True):
-            np.testing.assert_allclose(other, one, atol=1e-5)
+        for expected, other in zip(before, after, strict=True):
+            np.testing.assert_allclose(other, expected, atol=1e-5)
 
 
 def test_a_speedup_that_changes_answers_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +154,7 @@ def test_everything_that_shapes_outputs_is_in_the_fingerprint(checkpoint: Path, 
 
     from evenli.audit.models.loading import checkpoint_files
     from evenli.core.io import hash_files
+
     TransformerArgmax = pytest.importorskip("evenli.corpus.transformer").TransformerArgmax  # noqa: N806
 
     folder = shutil.copytree(checkpoint, tmp_path / "copy")
@@ -376,18 +377,18 @@ class Wrap:
 
 def test_a_callable_is_known_by_its_fingerprint_only() -> None:
     # Its code does not tell which weights a function reads, so not even that of a module is known.
-    one = Wrap("even")
-    for unknown in (top_level, one, one.answer, functools.partial(top_level), lambda p, h: None, wrapped):
+    wrap = Wrap("even")
+    for unknown in (top_level, wrap, wrap.answer, functools.partial(top_level), lambda p, h: None, wrapped):
         first, second = CallableModel(unknown), CallableModel(unknown)
         assert first.info.fingerprint != second.info.fingerprint
         assert "never reused" in first.note and "fingerprint" in first.note
-    one.fingerprint = "weights-1"  # type: ignore[attr-defined]
-    for told in (one, one.answer):
+    wrap.fingerprint = "weights-1"  # type: ignore[attr-defined]
+    for told in (wrap, wrap.answer):
         assert CallableModel(told).info.fingerprint == "weights-1" and not CallableModel(told).note
-    del one.fingerprint  # type: ignore[attr-defined]
-    one.identity = "weights-2"  # type: ignore[attr-defined]
-    assert CallableModel(one).info.fingerprint == "weights-2"
-    assert CallableModel(one, fingerprint="mine").info.fingerprint == "mine"
+    del wrap.fingerprint  # type: ignore[attr-defined]
+    wrap.identity = "weights-2"  # type: ignore[attr-defined]
+    assert CallableModel(wrap).info.fingerprint == "weights-2"
+    assert CallableModel(wrap, fingerprint="mine").info.fingerprint == "mine"
 
 
 def test_two_instances_of_a_class_never_share_predictions(tmp_path: Path) -> None:
@@ -443,10 +444,10 @@ def test_outputs_can_be_declared() -> None:
         batches(LOGITS, outputs="probabilities")
     with pytest.raises(ModelError, match="odds"):
         batches(LOGITS, outputs="odds")
-    one = Wrap("even")
-    one.outputs, one.fingerprint = "logits", "weights"  # type: ignore[attr-defined]
+    wrap = Wrap("even")
+    wrap.outputs, wrap.fingerprint = "logits", "weights"  # type: ignore[attr-defined]
     # The same answers read another way are other predictions.
-    assert CallableModel(one).info.fingerprint == "weights:logits"
+    assert CallableModel(wrap).info.fingerprint == "weights:logits"
 
 
 def test_unknown_labels_are_shown_as_the_model_gave_them() -> None:

@@ -162,7 +162,11 @@ def axis(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 def test_an_axis_in_one_file_from_python(axis: Path) -> None:
     german = load_axis("geschlecht")
     assert load_axis(german) is german and list(german.languages) == ["de"]
-    assert [one.word for one in german.occupations("de")][:3] == ["ein Gast", "eine Lehrkraft", "eine Pflegekraft"]
+    assert [occupation.word for occupation in german.occupations("de")][:3] == [
+        "ein Gast",
+        "eine Lehrkraft",
+        "eine Pflegekraft",
+    ]
     pairs = build_coal("de", axis="geschlecht")
     # 4 stereotyped and 2 neutral words meet 10 templates each.
     assert pairs.counts == {"PS": 40, "AS": 40, "NS": 40}

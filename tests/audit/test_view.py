@@ -183,7 +183,7 @@ def test_a_changed_model_is_named(runs: Path, tmp_path: Path) -> None:
     (copy / "run.json").write_text(json.dumps(with_hash(header)))
     (entry,) = find_runs(tmp_path)
     assert "changed" in load_asked(entry)[1]
-    (same,) = (one for one in find_runs(runs) if one.name == "old")
+    (same,) = (entry for entry in find_runs(runs) if entry.name == "old")
     assert load_asked(same)[1] == ""
 
 

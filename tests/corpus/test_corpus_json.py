@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from evenli.core import io, parse
 from evenli.corpus import rows, run
 from evenli.corpus.bias import BiasScorer
-from evenli.corpus.importance import Counts, Idf, Sif
+from evenli.corpus.importance import Idf, Sif, WordCounts
 from evenli.corpus.mitigation import corpora, review, sorter
 from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.selection import CorpusSettings, Split
@@ -154,21 +154,21 @@ def test_rows_that_waited_score_as_those_that_did_not(tmp_path: Path, weights: A
     lines = [json.dumps({"a": text, "b": "", "label": "-" if len(text) % 7 == 0 else "neutral"}) for text in texts]
     source.write_bytes(b"\n\n".join([*(line.encode() for line in lines), b'{"a": "a \xff man", "b": "x"}']))
     vectors = load_vectors(write_vectors(tmp_path))
-    weigh: Any = {"idf": Idf, "sif": Sif}[weights](Counts.count(corpus_texts(source, ["a", "b"])))
+    weigh: Any = {"idf": Idf, "sif": Sif}[weights](WordCounts.count(corpus_texts(source, ["a", "b"])))
     scorer = BiasScorer(vectors, gender_direction(vectors), weights=weigh, centre="length")
     plain = score_corpus(source, tmp_path / "plain", scorer, run.ReadSettings(["a", "b"]))
     kept = score(source, tmp_path / "kept", vectors=vectors.file, weights=weights, columns=["a", "b"], centre="length")
     assert kept.header["scorer"] == plain.header["scorer"] and kept.header["counts"] == plain.header["counts"]
     assert kept.header["counts"]["blank_lines"] == 150
-    for one, other in zip(kept.frames(), plain.frames(), strict=True):
-        assert one.equals(other)
+    for frame, other in zip(kept.frames(), plain.frames(), strict=True):
+        assert frame.equals(other)
     assert any(frame["a_Abs"].max() > 0 for frame in kept.frames())
 
 
 def test_the_words_of_plain_text_are_counted_without_json(tmp_path: Path, passes: Passes) -> None:
-    assert Counts.count(corpus_texts(write_source(tmp_path, ".txt", sentences(30)))).documents == 30
+    assert WordCounts.count(corpus_texts(write_source(tmp_path, ".txt", sentences(30)))).documents == 30
     assert not passes
-    assert Counts.count(corpus_texts(write_source(tmp_path, ".jsonl", sentences(30)))).documents == 30
+    assert WordCounts.count(corpus_texts(write_source(tmp_path, ".jsonl", sentences(30)))).documents == 30
     assert len(passes) == 30  # the control
 
 

@@ -21,7 +21,15 @@ from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.corpus import run as corpus
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.source import Record, RemoteFile, fingerprint, is_remote, read_records, remote_files, source_files
+from evenli.corpus.source import (
+    RemoteFile,
+    SourceRecord,
+    fingerprint,
+    is_remote,
+    read_records,
+    remote_files,
+    source_files,
+)
 
 fsspec = pytest.importorskip("fsspec")
 ROWS = [{"premise": f"a man {n}", "hypothesis": "é word " * (n % 5), "label": "neutral"} for n in range(60)]
@@ -104,7 +112,7 @@ def test_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     streams = []
     monkeypatch.setattr(file, "open", lambda mode="rb", really=file.open: streams.append(really(mode)) or streams[-1])
     records = read_records(file)
-    assert next(records) == Record(b'{"text": "a man"}', "large.jsonl", 1)
+    assert next(records) == SourceRecord(b'{"text": "a man"}', "large.jsonl", 1)
     assert streams[0].raw.tell() <= 1 << 20 < (tmp_path / "large.jsonl").stat().st_size
     records.close()
     assert streams[0].closed

@@ -168,7 +168,7 @@ def test_a_shift_of_more_than_two_points_is_a_warning(run_cli, vectors: Path, tm
         texts = ["football"] * 20 + ["the new walks"] * (rows - 20)
         labels = ["entailment" if at < 20 or at % 2 else "neutral" for at in range(rows)]
         pairs = zip(texts, labels, strict=True)
-        lines = [json.dumps({"premise": "the walks", "hypothesis": text, "label": one}) for text, one in pairs]
+        lines = [json.dumps({"premise": "the walks", "hypothesis": text, "label": label}) for text, label in pairs]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         score(file, scored, ScoreSettings(vectors))
         cut = 100 - 100 * 20 / rows

@@ -18,7 +18,7 @@ from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer
 from evenli.corpus.contextual import ContextualScorer, contextual_direction
-from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
+from evenli.corpus.importance import Counted, Idf, MaxPooled, Pooled, Sif, Uniform, WordCounts
 from evenli.corpus.sentence import print_sentence, sentence_page
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.direction import direction_from_sentences, gender_direction
@@ -130,17 +130,17 @@ def test_markers_take_their_share() -> None:
 
 def test_batches_agree_with_sentences_and_with_the_reference(captions: list[str], random_vectors) -> None:
     direction, gender_words = axis(7), GenderWords()
-    counts = Counts.count(captions)
+    counts = WordCounts.count(captions)
     for weights in (Uniform(), Idf(counts), Sif(counts, markers=0.2)):
         for punctuation in (False, True):
             scorer = BiasScorer(random_vectors, direction, gender_words, weights, punctuation)
             batch = scorer.score_many(captions)
             assert len(np.unique(batch[:, 0])) == 7  # six sentences differ; the others have nothing but zeros
             for text, row in zip(captions, batch, strict=True):
-                one = scorer.score(text)
-                assert (one.female, one.male, one.absolute) == tuple(row)
-                assert sum(max(word.weighted, 0) for word in one.words) == pytest.approx(row[0], abs=1e-15)
-                assert sum(min(word.weighted, 0) for word in one.words) == pytest.approx(row[1], abs=1e-15)
+                bias = scorer.score(text)
+                assert (bias.female, bias.male, bias.absolute) == tuple(row)
+                assert sum(max(word.weighted, 0) for word in bias.words) == pytest.approx(row[0], abs=1e-15)
+                assert sum(min(word.weighted, 0) for word in bias.words) == pytest.approx(row[1], abs=1e-15)
                 slow = reference_score(text, random_vectors, direction, gender_words, weights, punctuation)
                 assert slow == pytest.approx(tuple(row), abs=1e-15)
 
@@ -235,11 +235,11 @@ def test_nothing_to_score() -> None:
     assert scorer.score_many([]).shape == (0, 3)
     counted = scorer_with({"pink": 0.6}, weights=Counted([1], 4))
     assert counted.score_many([None, "pink"])[:, 0] == pytest.approx([0, 0.15], abs=1e-7)
-    for one in (scorer, counted):
+    for each in (scorer, counted):
         with pytest.raises(InputError, match="text 1.*float"):
-            one.score_many(["pink", float("nan")])
+            each.score_many(["pink", float("nan")])
         with pytest.raises(InputError, match="text 5000.*int"):
-            one.score_many(["pink"] * 5000 + [3])
+            each.score_many(["pink"] * 5000 + [3])
 
 
 def test_a_direction_of_another_space_is_refused() -> None:
@@ -253,9 +253,9 @@ def test_identity_follows_every_setting() -> None:
         scorer_with({**TABLE_2, "pink": 0.2}),
         scorer_with(TABLE_2, punctuation=True),
         scorer_with(TABLE_2, weights=Uniform(markers=0.1)),
-        scorer_with(TABLE_2, weights=Idf(Counts.count(["pink"]))),
-        scorer_with(TABLE_2, weights=Idf(Counts.count(["dress"]))),
-        scorer_with(TABLE_2, weights=Sif(Counts.count(["dress"]))),
+        scorer_with(TABLE_2, weights=Idf(WordCounts.count(["pink"]))),
+        scorer_with(TABLE_2, weights=Idf(WordCounts.count(["dress"]))),
+        scorer_with(TABLE_2, weights=Sif(WordCounts.count(["dress"]))),
         scorer_with(TABLE_2, gender_words=GenderWords(["pink"])),
         BiasScorer(vectors_with(TABLE_2), direction_from_sentences(np.eye(2)[[1, 1]], -np.eye(2)[[1, 1]])),
     ]
@@ -271,7 +271,7 @@ def test_a_scorer_travels_to_another_process() -> None:
 
 
 def test_idf_and_sif_by_hand() -> None:
-    idf = Idf(Counts.count(["The dress", "the the ball", None, "", "the"]))
+    idf = Idf(WordCounts.count(["The dress", "the the ball", None, "", "the"]))
     assert (idf.counts.documents, idf.counts.tokens) == (3, 6)
     common, rare, unseen = 1 + math.log(4 / 4), 1 + math.log(4 / 2), 1 + math.log(4 / 1)
     assert [idf.mass(word) for word in ("THE", "dress", "new")] == pytest.approx([common, rare, unseen])
@@ -280,7 +280,7 @@ def test_idf_and_sif_by_hand() -> None:
     assert [sif.mass(word) for word in ("the", "ball", "new")] == pytest.approx([0.5 / (0.5 + 4 / 6), 0.75, 1.0])
     assert sif.of(["the", "ball", "new", "the"]).sum() == pytest.approx(1)
     with pytest.raises(InputError, match="text"):
-        Idf(Counts.count([None, ""]))
+        Idf(WordCounts.count([None, ""]))
     with pytest.raises(InputError, match="SIF"):
         Sif(idf.counts, a=0)
 
@@ -319,7 +319,7 @@ class Fixed:
 def test_max_pooled_weights_align_words_and_leave_markers_out() -> None:
     weights = MaxPooled(Fixed())
     importance = weights.weigh([["a", "ball", "pink", "a"], [], ["ball", "pink"]])
-    assert [one.counts for one in importance] == [(1, 0, 2, 3), (), (0, 1)]
+    assert [weighed.counts for weighed in importance] == [(1, 0, 2, 3), (), (0, 1)]
     assert importance[0].shares.tolist() == [0.05, 0, 0.1, 0.15]
     bias = scorer_with({"a": -0.2, "ball": -0.9, "pink": 0.6}, weights=weights).score("a ball xyzzy pink a")
     assert (bias.female, bias.male) == (pytest.approx(0.06, abs=1e-7), pytest.approx(-0.04, abs=1e-7))
@@ -337,7 +337,9 @@ class Counting(Fixed):
     def argmax_counts(self, sentences):
         self.calls += 1
         aligned = MaxPooled(Fixed()).weigh(sentences)
-        return np.array([count for one in aligned for count in one.counts]), np.array([len(s) for s in sentences])
+        return np.array([count for weighed in aligned for count in weighed.counts]), np.array(
+            [len(s) for s in sentences]
+        )
 
 
 def test_counts_in_arrays_change_no_bit(captions: list[str], random_vectors) -> None:
@@ -349,8 +351,8 @@ def test_counts_in_arrays_change_no_bit(captions: list[str], random_vectors) -> 
     assert counting.calls == 1 and found[:, 2].max() > 0
     assert found.tobytes() == plain.score_many(texts).tobytes()
     for text, row in zip(texts, found, strict=True):
-        one = fast.score(text)  # the long way, word by word and with argmax
-        assert (one.female, one.male, one.absolute) == tuple(row)
+        bias = fast.score(text)  # the long way, word by word and with argmax
+        assert (bias.female, bias.male, bias.absolute) == tuple(row)
     parts = [fast.score_many(texts[at : at + 3]) for at in range(0, len(texts), 3)]
     assert np.concatenate(parts).tobytes() == found.tobytes()
 
@@ -369,9 +371,9 @@ def test_an_encoder_must_count_all_words() -> None:
 def test_a_text_may_hold_any_character(sign: str) -> None:
     scorer = scorer_with({"pink": 0.6, "ball": -0.2, "\0": 0.4}, punctuation=True)
     texts = ["pink", f"pink {sign} ball", f"{sign}", "ball", ""]
-    alone = [scorer_with({"pink": 0.6, "ball": -0.2, "\0": 0.4}, punctuation=True).score(text) for text in texts]
+    singles = [scorer_with({"pink": 0.6, "ball": -0.2, "\0": 0.4}, punctuation=True).score(text) for text in texts]
     together = scorer.score_many(texts)
-    assert together.tolist() == [[one.female, one.male, one.absolute] for one in alone]
+    assert together.tolist() == [[single.female, single.male, single.absolute] for single in singles]
     assert together[1, 0] == pytest.approx({"\0": 1.0 / 3, "\0\0": 1.4 / 4, "a\0": 1.0 / 3}[sign], abs=1e-7)
 
 
@@ -559,12 +561,12 @@ def test_centred_scores_of_many_are_those_of_one(centre) -> None:
         scorer = BiasScorer(vectors, direction, weights=weights, centre=centre)
         chosen = texts if weights is None else texts[:1]
         singles = [scorer.score(text) for text in chosen]
-        expected = [[one.female, one.male, one.absolute] for one in singles]
+        expected = [[single.female, single.male, single.absolute] for single in singles]
         np.testing.assert_allclose(scorer.score_many(chosen), expected, atol=1e-15)
-        assert [sum(word.weighted for word in one.words) for one in singles] == pytest.approx(
-            [one.female + one.male for one in singles]
+        assert [sum(word.weighted for word in single.words) for single in singles] == pytest.approx(
+            [single.female + single.male for single in singles]
         )
-    assert len({BiasScorer(vectors, direction, centre=one).identity for one in CENTRES}) == 4
+    assert len({BiasScorer(vectors, direction, centre=choice).identity for choice in CENTRES}) == 4
     with pytest.raises(InputError, match="function-words"):
         BiasScorer(vectors, direction, centre="half")  # type: ignore[arg-type]
 
@@ -609,7 +611,7 @@ def test_gradients_add_up_to_the_difference(encoder: TransformerArgmax) -> None:
     }
     keep = batch["attention_mask"][..., None].float()
     with torch.no_grad():
-        mine, theirs = ((model(**one).last_hidden_state * keep).sum(1) / keep.sum(1) for one in (batch, masked))
+        mine, theirs = ((model(**inputs).last_hidden_state * keep).sum(1) / keep.sum(1) for inputs in (batch, masked))
     difference = ((mine - theirs) * mine / mine.norm(dim=1, keepdim=True)).sum(dim=1)
     assert difference.abs().min() > 0.05, "there is something to attribute"
     assert found.tokens.sum(dim=1).tolist() == pytest.approx(difference.tolist(), rel=0.02, abs=0.005)

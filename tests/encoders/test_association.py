@@ -297,9 +297,9 @@ def test_sentences_of_one_word_do_not_count_as_evidence_of_their_own() -> None:
     width, honest = naive.effect.high - naive.effect.low, by_word.effect.high - by_word.effect.low
     assert honest > 2 * width
     assert honest == pytest.approx(one_each.effect.high - one_each.effect.low, rel=0.1)
-    alone = run(*sentences, words=[["w"] * 80, *behind[1:]], resamples=200)
-    assert math.isnan(alone.effect.low) and not math.isnan(alone.effect.value)
-    assert alone.effect.note == "no interval: only one word behind X"
+    shared = run(*sentences, words=[["w"] * 80, *behind[1:]], resamples=200)
+    assert math.isnan(shared.effect.low) and not math.isnan(shared.effect.value)
+    assert shared.effect.note == "no interval: only one word behind X"
 
 
 def planted(generator: np.random.Generator, words: int, sentences: int) -> tuple[list[np.ndarray], list[list[str]]]:
@@ -465,16 +465,16 @@ def test_jsonl_files_are_one_test_or_one_a_line(tmp_path: Path) -> None:
     def part(*words: str) -> dict[str, object]:
         return {"category": words[0], "examples": list(words)}
 
-    one = {role: part(f"{role} one", f"{role} two") for role in ("targ1", "targ2", "attr1", "attr2")}
+    sets = {role: part(f"{role} one", f"{role} two") for role in ("targ1", "targ2", "attr1", "attr2")}
     file = tmp_path / "weat.jsonl"
-    file.write_text(json.dumps(one, indent=2), encoding="utf-8")  # as sent-bias has them
+    file.write_text(json.dumps(sets, indent=2), encoding="utf-8")  # as sent-bias has them
     assert [test.name for test in choose_tests([file])] == ["weat"]
-    file.write_text(f"{json.dumps(one)}\n{json.dumps(one)}\n", encoding="utf-8")
+    file.write_text(f"{json.dumps(sets)}\n{json.dumps(sets)}\n", encoding="utf-8")
     assert [(test.name, test.x.texts[0]) for test in choose_tests([file])] == [
         ("weat-1", "targ1 one"),
         ("weat-2", "targ1 one"),
     ]
-    file.write_text(f'{json.dumps(one)}\n{{"targ1": 3}}\n', encoding="utf-8")
+    file.write_text(f'{json.dumps(sets)}\n{{"targ1": 3}}\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"line 2.*targ2"):
         choose_tests([file])
 
@@ -522,7 +522,7 @@ def test_what_a_test_finds_does_not_depend_on_the_others() -> None:
 
     def found(tests, seed: int = 0) -> dict[str, tuple[float, ...]]:
         result = seat_from_vectors(tests, vectors, SeatSettings(seed=seed, permutations=1_000, resamples=200))
-        return {one.name: (one.effect.value, one.p, one.effect.low, one.effect.high) for one in result.tests}
+        return {test.name: (test.effect.value, test.p, test.effect.low, test.effect.high) for test in result.tests}
 
     together = found(every)
     assert found(every[::-1]) == together
@@ -564,7 +564,7 @@ def test_one_call_gives_a_typed_result() -> None:
     settings = SeatSettings(level="word", permutations=1_000, resamples=200)
     result = seat(Known(tests), settings=settings)
     from_vectors = seat_from_vectors(tests, {t: v.astype(np.float32) for t, v in stereotyped(tests).items()}, settings)
-    assert [one.effect.value for one in result.tests] == [one.effect.value for one in from_vectors.tests]
+    assert [test.effect.value for test in result.tests] == [test.effect.value for test in from_vectors.tests]
     assert result["C1"].missing_vectors == ("rose",) and "(rose)" in result["C1"].effect.note
     assert result["C7"].missing_vectors == () and result["C7"].effect.note == ""
     effects = [result[name].effect.value for name in AVERAGED]
@@ -575,7 +575,7 @@ def test_one_call_gives_a_typed_result() -> None:
     assert content["identity"] == "known" and content["settings"]["permutations"] == 1_000
     assert AssociationResult.from_dict(content["tests"][0]).to_dict() == result.tests[0].to_dict()
     some = seat(Known(tests), ["C8", tests[0]], settings)
-    assert [one.name for one in some.tests] == ["C8", "C1"] and some.mean.note and some.to_dict()["mean"] is None
+    assert [test.name for test in some.tests] == ["C8", "C1"] and some.mean.note and some.to_dict()["mean"] is None
 
 
 def test_tests_are_chosen_once_each(tmp_path: Path) -> None:

@@ -122,11 +122,11 @@ def test_interval_of_one_test_is_that_of_the_test() -> None:
     test = AssociationTest("own", "word", *parts)
     vectors = {text: generator.normal(size=3) + 2 * (text[0] in "XA") for text in texts_of([test])}
     settings = SeatSettings(permutations=100, resamples=4000)
-    (one,) = seat_from_vectors([test], vectors, settings).tests
+    (result,) = seat_from_vectors([test], vectors, settings).tests
     found = average_estimate([test], vectors, settings)
-    assert found.value == pytest.approx(one.effect.value)
-    assert found.low == pytest.approx(one.effect.low, abs=0.05) and found.high == pytest.approx(
-        one.effect.high, abs=0.05
+    assert found.value == pytest.approx(result.effect.value)
+    assert found.low == pytest.approx(result.effect.low, abs=0.05) and found.high == pytest.approx(
+        result.effect.high, abs=0.05
     )
 
 
@@ -135,7 +135,7 @@ def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -
     tests = [test for test in seat_tests() if test.name in AVERAGED]
     before = {text: generator.normal(size=8) for text in texts_of(tests)}
     after = {text: row + 0.02 * generator.normal(size=8) for text, row in before.items()}
-    first, second = (average_estimate(tests, one, RESAMPLED) for one in (before, after))
+    first, second = (average_estimate(tests, vectors_of, RESAMPLED) for vectors_of in (before, after))
     change = average_estimate(tests, after, RESAMPLED, before)
     assert change.value == pytest.approx(second.value - first.value)
     assert change.low <= change.value <= change.high
@@ -156,20 +156,20 @@ def test_change_of_embeddings_without_direction_is_undefined() -> None:
 
 def test_report_holds_all_figures_and_their_differences(report: EncoderReport) -> None:
     base, leace, debias = report.encoders
-    assert [one.label for one in report.encoders] == ["toy_report_encoder:encode", "leace", "sent-debias"]
-    assert [one.method for one in report.encoders] == ["", "LEACE", "SentenceDebias"]
-    assert [one.name for one in base.seat.tests] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
-    sizes = [abs(one.effect.value) for one in base.seat.tests[2:]]
+    assert [encoder.label for encoder in report.encoders] == ["toy_report_encoder:encode", "leace", "sent-debias"]
+    assert [encoder.method for encoder in report.encoders] == ["", "LEACE", "SentenceDebias"]
+    assert [test.name for test in base.seat.tests] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
+    sizes = [abs(test.effect.value) for test in base.seat.tests[2:]]
     assert base.seat.mean.value == pytest.approx(np.mean(sizes), abs=1e-5)
     assert base.leakage.linear.low > 0.6  # the control: there is something to erase
     assert leace.leakage.linear.value < base.leakage.linear.low
-    for one in (leace, debias):
+    for encoder in (leace, debias):
         for name in ("linear", "mlp", "clustering", "correlation"):
-            change = getattr(one.leakage, name).value - getattr(base.leakage, name).value
-            assert one.difference[name] == pytest.approx(change, abs=1e-5)
-        assert one.difference["senteval"] is None
-        change = one.seat.change
-        assert change.value == pytest.approx(one.difference["seat"], abs=1e-5)
+            change = getattr(encoder.leakage, name).value - getattr(base.leakage, name).value
+            assert encoder.difference[name] == pytest.approx(change, abs=1e-5)
+        assert encoder.difference["senteval"] is None
+        change = encoder.seat.change
+        assert change.value == pytest.approx(encoder.difference["seat"], abs=1e-5)
         assert change.low < change.value < change.high
     assert base.seat.change is None
     assert set(base.difference.values()) == {0.0, None}
@@ -185,7 +185,7 @@ def test_leakage_is_that_of_the_mitigation(report: EncoderReport, place: Path) -
 
 
 def test_what_is_kept_is_not_computed_again(report: EncoderReport, place: Path) -> None:
-    specs = [one.spec for one in report.encoders]
+    specs = [encoder.spec for encoder in report.encoders]
     steps: list[tuple[str, str]] = []
     again = encoder_report(specs, out=place / "out", settings=QUICK, on_step=lambda *step: steps.append(step))
     assert steps == [] and again == report
@@ -238,21 +238,21 @@ def test_bad_input_is_named(place: Path, tmp_path: Path) -> None:
 def scored(report: EncoderReport) -> EncoderReport:
     """The report as it were with two SentEval tasks, one of which an encoder lacks."""
     encoders = []
-    for at, one in enumerate(report.encoders):
+    for at, encoder in enumerate(report.encoders):
         scores = {"MR": 80.0 - at, "CR": 70.0}
         tasks = {name: TaskResult(name, score, {}, float("nan"), 1) for name, score in scores.items()}
         senteval = TaskScores(tasks, {}, 75.0 - at / 2)
         if at == 2:
             senteval = TaskScores({"MR": tasks["MR"]}, {"CR": "no file custrev.pos"}, 75.0 - at / 2)
-        difference = {**one.difference, "senteval": -at / 2}
-        encoders.append(msgspec.structs.replace(one, senteval=senteval, difference=difference))
+        difference = {**encoder.difference, "senteval": -at / 2}
+        encoders.append(msgspec.structs.replace(encoder, senteval=senteval, difference=difference))
     return msgspec.structs.replace(report, encoders=tuple(encoders), tasks=("MR",))
 
 
 def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderReport:
-    one = report.encoders[at]
-    seat = msgspec.structs.replace(one.seat, mean=Estimate.undefined(note))
-    encoders = [*report.encoders[:at], msgspec.structs.replace(one, seat=seat), *report.encoders[at + 1 :]]
+    encoder = report.encoders[at]
+    seat = msgspec.structs.replace(encoder.seat, mean=Estimate.undefined(note))
+    encoders = [*report.encoders[:at], msgspec.structs.replace(encoder, seat=seat), *report.encoders[at + 1 :]]
     return msgspec.structs.replace(report, encoders=tuple(encoders))
 
 
@@ -277,7 +277,7 @@ def test_table_shows_figures_and_differences(report: EncoderReport) -> None:
 
 
 def test_a_mitigation_of_another_encoder_is_told(report: EncoderReport, place: Path) -> None:
-    assert [one.note for one in report.encoders] == ["", "", ""]
+    assert [encoder.note for encoder in report.encoders] == ["", "", ""]
     specs = ["py:toy_report_encoder:other", f"mitigated:{place / 'leace'},{BASE}"]
     made = encoder_report(specs, out=place / "out", settings=QUICK)
     base, leace = made.encoders
@@ -288,8 +288,10 @@ def test_a_mitigation_of_another_encoder_is_told(report: EncoderReport, place: P
 def test_an_encoder_that_takes_no_pooling_says_so_and_stays(report: EncoderReport, place: Path) -> None:
     specs = [BASE, f"mitigated:{place / 'leace'},{BASE}"]
     made = encoder_report(specs, out=place / "out", settings=replace(QUICK, pooling="cls"))
-    assert all("--pooling cls" in one.note for one in made.encoders)
-    assert [one.figure("seat") for one in made.encoders] == [one.figure("seat") for one in report.encoders[:2]]
+    assert all("--pooling cls" in encoder.note for encoder in made.encoders)
+    assert [encoder.figure("seat") for encoder in made.encoders] == [
+        encoder.figure("seat") for encoder in report.encoders[:2]
+    ]
 
 
 def test_labels_are_those_of_the_encoder_not_of_its_vectors() -> None:
@@ -315,9 +317,11 @@ def test_an_undefined_task_is_told_and_left_out(
     monkeypatch.setattr(report_module, "senteval", run)
     settings = replace(QUICK, senteval=SentEvalSettings(("MR", "STS14")))
     made = encoder_report([report.encoders[0].spec], settings, data=tmp_path, out=place / "out")
-    (one,) = made.encoders
-    assert made.tasks == ("MR",) and one.figure("senteval") == 80
-    assert one.score("STS14") is None and made.to_dict()["encoders"][0]["senteval"]["tasks"]["STS14"]["score"] is None
+    (encoder,) = made.encoders
+    assert made.tasks == ("MR",) and encoder.figure("senteval") == 80
+    assert (
+        encoder.score("STS14") is None and made.to_dict()["encoders"][0]["senteval"]["tasks"]["STS14"]["score"] is None
+    )
     assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8"))["tasks"] == ["MR"]
     text = shown(made)
     assert "STS14: " in text and "n/a" in text
@@ -326,7 +330,7 @@ def test_an_undefined_task_is_told_and_left_out(
 def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    without, with_scores = (encoder_chart(one).to_json() for one in (report, scored(report)))
+    without, with_scores = (encoder_chart(shown_report).to_json() for shown_report in (report, scored(report)))
     assert "linear probe" in without and "SentEval" not in without
     assert "SentEval, mean of 1 task(s)" in with_scores and "linear probe" not in with_scores
     svg, png = save_chart(encoder_chart(report), "encoders", tmp_path)
@@ -339,7 +343,7 @@ def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> 
 def test_command_prints_writes_and_repeats(report: EncoderReport, place: Path) -> None:
     app = typer.Typer()
     app.command()(command.encoder_report)
-    specs = [one.spec for one in report.encoders]
+    specs = [encoder.spec for encoder in report.encoders]
     arguments = [*specs, "-o", str(place / "out"), "--permutations", "200"]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -361,9 +365,9 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
     if not data.is_dir():
         pytest.skip(f"no SentEval data at {data}")
     settings = replace(QUICK, senteval=SentEvalSettings(("STS14",)))
-    specs = [one.spec for one in report.encoders[:2]]
+    specs = [encoder.spec for encoder in report.encoders[:2]]
     made = encoder_report(specs, settings, data=data, out=place / "out")
-    scores = [one.score("STS14") for one in made.encoders]
+    scores = [encoder.score("STS14") for encoder in made.encoders]
     assert made.tasks == ("STS14",) and 0 < scores[0] < 100
     assert made.encoders[1].difference["senteval"] == pytest.approx(scores[1] - scores[0], abs=1e-5)
     steps: list[Any] = []

@@ -60,8 +60,8 @@ def test_transformer_pooling_leaves_padding_out(checkpoint: Path, pooling: str) 
     encoder = load_encoder(f"hf:{checkpoint}", pooling=pooling, device="cpu")
     texts = ["the nurse walks", "the", "the nurse walks in the rain near a small house"]
     together = encoder.encode(texts)
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    np.testing.assert_allclose(together, alone, atol=1e-5)
+    singly = np.concatenate([encoder.encode([text]) for text in texts])
+    np.testing.assert_allclose(together, singly, atol=1e-5)
     assert np.abs(together[0] - together[1]).max() > 0.01
 
 
@@ -266,7 +266,7 @@ def test_seat_takes_names_and_files_together_and_tells_its_settings(run_cli, vec
     done = run_cli("seat", vectors, "--tests", f"C6,{own_test},C6,", "--seed", "3", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert [(one["name"], one["kind"]) for one in told["tests"]] == [("C6", "sentence"), ("own", "word")]
+    assert [(test["name"], test["kind"]) for test in told["tests"]] == [("C6", "sentence"), ("own", "word")]
     assert told["settings"].items() >= {"seed": 3, "permutations": 100_000, "pooling": "mean"}.items()
     assert told["identity"].startswith("mean:") and told["mean"] is None
 

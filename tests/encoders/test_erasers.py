@@ -109,8 +109,8 @@ def test_leace_of_word_pairs_holds_where_the_words_are_mixed_otherwise() -> None
 
     female, male, which = sentences((0.7, 0.1, 0.1, 0.1), 600)
     by_pairs = fit_leace_pairs(female, male, [f"pair {at}" for at in which])
-    alone = fit_leace(np.concatenate([female, male]), np.repeat([0, 1], 600))
-    assert (by_pairs.rank, alone.rank) == (kinds, 1)
+    pooled = fit_leace(np.concatenate([female, male]), np.repeat([0, 1], 600))
+    assert (by_pairs.rank, pooled.rank) == (kinds, 1)
     female, male, _ = sentences((0.1, 0.1, 0.1, 0.7), 600)  # other text
     x, y = np.concatenate([female, male]), np.repeat([0, 1], 600)
     order = generator.permutation(1200)
@@ -119,7 +119,7 @@ def test_leace_of_word_pairs_holds_where_the_words_are_mixed_otherwise() -> None
     def left(rows: np.ndarray) -> float:
         return leakage(rows[train], y[train], rows[test], y[test], np.random.default_rng(0)).linear.value
 
-    assert left(x) > 0.95 and left(alone(x)) > 0.7 and left(by_pairs(x)) < 0.6
+    assert left(x) > 0.95 and left(pooled(x)) > 0.7 and left(by_pairs(x)) < 0.6
     assert fit_leace_pairs(female, male, ["one"] * 600).rank == 1
     with pytest.raises(InputError, match="concept"):
         fit_leace_pairs(female, male, ["one"])
@@ -221,11 +221,11 @@ def test_inlp_records_its_rounds_and_stops_at_chance() -> None:
     assert eraser.history[0] > 0.95
     assert eraser.history[-1] <= 0.5 < min(eraser.history[:-1])
     assert len(eraser.history) == eraser.rank + 1 <= 5
-    one = fit_inlp(x, y, 1, np.random.default_rng(1))
-    assert one.rank == 1 and one.history == eraser.history[:2]
-    assert abs(one.read[0, 0]) > 0.99 and one.history[1] < 0.6
-    inside = one.read @ eraser.read.T @ eraser.read
-    np.testing.assert_allclose(inside, one.read, atol=1e-9)
+    first = fit_inlp(x, y, 1, np.random.default_rng(1))
+    assert first.rank == 1 and first.history == eraser.history[:2]
+    assert abs(first.read[0, 0]) > 0.99 and first.history[1] < 0.6
+    inside = first.read @ eraser.read.T @ eraser.read
+    np.testing.assert_allclose(inside, first.read, atol=1e-9)
 
 
 def test_inlp_removes_one_direction_less_than_classes_a_round() -> None:
@@ -524,11 +524,11 @@ def test_clusters_are_found_from_several_starts_and_the_interval_says_so() -> No
     seen = [
         neighbour_clustering(x, bias, 10, generator=np.random.default_rng(seed), most=40).accuracy for seed in range(4)
     ]
-    assert np.ptp([one.value for one in seen]) < 0.06  # one start alone: up to 0.15 apart
-    for one in seen:
-        assert one.low < one.value < one.high and one.n == 80
-        fixed = wilson(one.value, 80, 0.95)
-        assert one.high - one.low > fixed[1] - fixed[0]
+    assert np.ptp([accuracy.value for accuracy in seen]) < 0.06  # one start alone: up to 0.15 apart
+    for accuracy in seen:
+        assert accuracy.low < accuracy.value < accuracy.high and accuracy.n == 80
+        fixed = wilson(accuracy.value, 80, 0.95)
+        assert accuracy.high - accuracy.low > fixed[1] - fixed[0]
 
 
 def test_neighbours_by_hand() -> None:
@@ -589,12 +589,12 @@ def test_length_and_zero_rows_do_not_matter_for_neighbours() -> None:
     rows = np.random.default_rng(5).normal(size=(40, 3))
     rows[7] = 0
     bias = rows[:, 0] + 0.01
-    one, other = (
+    before, after = (
         neighbour_clustering(x, bias, 4, generator=np.random.default_rng(0), most=10)
         for x in (rows, rows * np.random.default_rng(6).uniform(0.1, 9, (40, 1)))
     )
-    assert one.correlation.value == pytest.approx(other.correlation.value)
-    assert one.accuracy.value == pytest.approx(other.accuracy.value) and one.accuracy.n == 20
+    assert before.correlation.value == pytest.approx(after.correlation.value)
+    assert before.accuracy.value == pytest.approx(after.accuracy.value) and before.accuracy.n == 20
     # The limits themselves are allowed: one word of each side, all rows but one as neighbours, rows 0 and 39.
     assert (
         neighbour_clustering(*(rows, bias, 39), generator=np.random.default_rng(0), most=1, asked=[0, 39]).accuracy.n

@@ -38,7 +38,7 @@ BY_HAND = 1.2 / math.sqrt(2.08 / 3)
 
 
 def own(name: str, x: str, y: str) -> AssociationTest:
-    sets = [TextSet(one, (f"{one}1", f"{one}2"), (f"{one}1", f"{one}2")) for one in (x, y, "a", "b")]
+    sets = [TextSet(role, (f"{role}1", f"{role}2"), (f"{role}1", f"{role}2")) for role in (x, y, "a", "b")]
     return AssociationTest(name, "word", *sets)
 
 
@@ -228,7 +228,7 @@ def test_mitigated_encoders_run_and_keep_their_own_results(mteb: Any, offline: N
     base, mitigated = as_mteb_model(Letters()), as_mteb_model(erased)
     assert run(mteb, mitigated)["main_score"] == pytest.approx(expected_primary(erased), abs=1e-5)
     assert run(mteb, mitigated)["main_score"] != pytest.approx(run(mteb, base)["main_score"], abs=1e-3)
-    revisions = [as_mteb_model(one).mteb_model_meta.revision for one in (Letters(), Letters(1.0), erased)]
+    revisions = [as_mteb_model(encoder).mteb_model_meta.revision for encoder in (Letters(), Letters(1.0), erased)]
     assert len(set(revisions)) == 3  # the identity of the first two is the same, their outputs are not
     assert base.mteb_model_meta.revision == revisions[0]
 

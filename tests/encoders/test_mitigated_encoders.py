@@ -97,9 +97,9 @@ def test_parts_share_no_word_and_no_sentence_and_none_is_of_seat() -> None:
     sentences = gendered_set()
     words = {p: {w.lower() for pair in getattr(sentences, p) for w in pair.words} for p in ("fit", "probe", "test")}
     texts = {p: set(sentences.rows(p)[0]) for p in words}
-    for one, other in (("fit", "probe"), ("fit", "test"), ("probe", "test")):
-        assert not words[one] & words[other]
-        assert not texts[one] & texts[other]
+    for part, other in (("fit", "probe"), ("fit", "test"), ("probe", "test")):
+        assert not words[part] & words[other]
+        assert not texts[part] & texts[other]
     tests = texts_of(seat_tests())
     assert not set().union(*texts.values()) & set(tests)
     names = {part.words[i] for t in seat_tests() for part in t.sets if "names" in part.title for i in range(len(part))}
@@ -269,14 +269,14 @@ def test_words_tell_after_hard_debiasing_what_they_told_before() -> None:
 def test_folder_is_an_encoder_by_either_spec(folder: Path, vector_file: Path) -> None:
     base = load_encoder(f"vectors:{vector_file}")
     texts = ["The woman is here.", "The man is here."]
-    one, other = load_encoder(f"mitigated:{folder}"), load_encoder(str(folder))
-    np.testing.assert_array_equal(one.encode(texts), other.encode(texts))
-    assert np.abs(one.encode(texts) - base.encode(texts)).max() > 0.1
-    assert isinstance(one, Erased) and one.identity == other.identity != base.identity
-    sentences = known_sentences(one, gendered_set())  # finds the vectors behind the eraser
+    loaded, other = load_encoder(f"mitigated:{folder}"), load_encoder(str(folder))
+    np.testing.assert_array_equal(loaded.encode(texts), other.encode(texts))
+    assert np.abs(loaded.encode(texts) - base.encode(texts)).max() > 0.1
+    assert isinstance(loaded, Erased) and loaded.identity == other.identity != base.identity
+    sentences = known_sentences(loaded, gendered_set())  # finds the vectors behind the eraser
     female, male = np.split(base.encode(sentences.rows("fit")[0]), 2)
     by_hand = fit_leace_pairs(female, male, [pair.concept for pair in sentences.fit])
-    np.testing.assert_allclose(one.encode(texts), by_hand(base.encode(texts)), atol=1e-6)
+    np.testing.assert_allclose(loaded.encode(texts), by_hand(base.encode(texts)), atol=1e-6)
     assert sorted(file.name for file in folder.iterdir()) == ["eraser.npz", "mitigated.json"]
 
 
@@ -382,7 +382,7 @@ def test_identity_changes_with_code_pooling_and_weights(
 
 
 def run(*arguments: object) -> str:
-    words = [str(one) for one in arguments]
+    words = [str(argument) for argument in arguments]
     group = [] if words[0] == "seat" else ["mitigate"]
     done = CliRunner().invoke(app, [*group, *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -51,7 +51,7 @@ def build(tmp_path: Path) -> Callable[..., Path]:
         graph = onnx.helper.make_graph(
             [onnx.helper.make_node("Gather", ["table", "input_ids"], [first]), *nodes],
             "tiny",
-            [onnx.helper.make_tensor_value_info(one, kind, ["batch", "length"]) for one in inputs],
+            [onnx.helper.make_tensor_value_info(name, kind, ["batch", "length"]) for name in inputs],
             [onnx.helper.make_tensor_value_info(output[0], onnx.TensorProto.FLOAT, sides)],
             [
                 onnx.numpy_helper.from_array(table() if weights is None else weights, "table"),
@@ -78,7 +78,7 @@ def mixing() -> tuple[Any, ...]:
     )
 
 
-def alone(encoder: OnnxEncoder, texts: list[str]) -> np.ndarray:
+def encode_singly(encoder: OnnxEncoder, texts: list[str]) -> np.ndarray:
     return np.concatenate([encoder.encode([text]) for text in texts])
 
 
@@ -96,7 +96,7 @@ def test_pooling_by_hand(build: Callable[..., Path]) -> None:
 def test_order_is_kept_and_padding_left_out(build: Callable[..., Path], pooling: str, batch_size: int) -> None:
     encoder = OnnxEncoder(build(), pooling, batch_size=batch_size)
     made = encoder.encode(TEXTS)
-    np.testing.assert_allclose(made, alone(encoder, TEXTS), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(made, encode_singly(encoder, TEXTS), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(encoder.encode(TEXTS[::-1]), made[::-1], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(encoder.encode(TEXTS), made)
     if pooling != "cls":
@@ -127,9 +127,9 @@ def test_a_classifier_may_take_other_integers_too(build: Callable[..., Path]) ->
 
 def test_without_a_mask_only_equal_lengths_share_a_batch(build: Callable[..., Path]) -> None:
     masked = OnnxEncoder(build(mixing(), name="masked"))
-    assert np.abs(masked.encode(TEXTS) - alone(masked, TEXTS)).max() > 0.1  # the control: this graph does mix
+    assert np.abs(masked.encode(TEXTS) - encode_singly(masked, TEXTS)).max() > 0.1  # the control: this graph does mix
     bare = OnnxEncoder(build(mixing(), inputs=("input_ids",), name="bare"))
-    np.testing.assert_allclose(bare.encode(TEXTS), alone(bare, TEXTS), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(bare.encode(TEXTS), encode_singly(bare, TEXTS), rtol=1e-5, atol=1e-6)
 
 
 def test_activations_quantized_by_batch_are_run_alone(build: Callable[..., Path]) -> None:
@@ -138,7 +138,7 @@ def test_activations_quantized_by_batch_are_run_alone(build: Callable[..., Path]
         node("DequantizeLinear", ["small", "scale", "zero"], ["last_hidden_state"]),
     )
     encoder = OnnxEncoder(build(nodes))
-    expected = alone(encoder, TEXTS)
+    expected = encode_singly(encoder, TEXTS)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=1e-5, atol=1e-6)
     encoder._batch = 64
     assert np.abs(encoder.encode(TEXTS) - expected).max() > 1e-3  # the control: together they differ

@@ -38,7 +38,7 @@ from evenli.encoders.senteval.fitting import (  # noqa: E402
     stratified_folds,
     torch_generator,
 )
-from evenli.encoders.senteval.lockstep import Objective, Recipe, train_together  # noqa: E402
+from evenli.encoders.senteval.lockstep import FitRecipe, Objective, train_together  # noqa: E402
 
 SIZES = {
     "MR": 10662,
@@ -360,7 +360,7 @@ def problem_of(rows: int = 300, inputs: int = 11, classes: int = 3, folds: int =
     return torch.from_numpy(x), labels.astype(np.int64), train
 
 
-def trained(train: np.ndarray, decays: list[float], recipe: Recipe, score=None):
+def trained(train: np.ndarray, decays: list[float], recipe: FitRecipe, score=None):
     """Models of ``problem_of``: their outputs on all rows, their scores, and the rows of every step."""
     x, labels, _ = problem_of(train.shape[1])
     target, steps = torch.from_numpy(labels), []
@@ -382,7 +382,7 @@ def trained(train: np.ndarray, decays: list[float], recipe: Recipe, score=None):
 @pytest.mark.parametrize(("decay", "hidden"), [(0.0, 0), (1e-2, 0), (1e-2, 7)])
 def test_one_model_learns_as_torch_would_teach_it(decay: float, hidden: int) -> None:
     x, labels, _ = problem_of()
-    outputs, scores, steps = trained(np.ones((1, 300), dtype=bool), [decay], Recipe(most=3, hidden=hidden))
+    outputs, scores, steps = trained(np.ones((1, 300), dtype=bool), [decay], FitRecipe(most=3, hidden=hidden))
     assert steps == 4 * [64, 64, 64, 64, 44]
 
     generator, target = torch_generator(5, "T"), torch.from_numpy(labels)
@@ -405,7 +405,7 @@ def test_one_model_learns_as_torch_would_teach_it(decay: float, hidden: int) -> 
 
 @pytest.mark.parametrize("hidden", [0, 7])
 def test_models_that_train_together_do_not_touch_each_other(hidden: int) -> None:
-    train, recipe = problem_of()[2], Recipe(passes=1, most=3, tenacity=0, hidden=hidden)
+    train, recipe = problem_of()[2], FitRecipe(passes=1, most=3, tenacity=0, hidden=hidden)
 
     def outputs(decay: float, other: float) -> tuple[np.ndarray, np.ndarray]:
         """With the decay and the later scores of the first model."""
@@ -423,7 +423,7 @@ def test_models_that_train_together_do_not_touch_each_other(hidden: int) -> None
 def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
     """Scores as written, one row of them per look."""
 
-    def run(script: list[list[float]], recipe: Recipe):
+    def run(script: list[list[float]], recipe: FitRecipe):
         asked = []
 
         def score(outputs, models):
@@ -436,18 +436,18 @@ def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
 
     # Model 0 misses at looks 2, 4, 5: the gain at look 3 does not forgive the first miss.
     script = [[0.5, 0.1], [0.4, 0.2], [0.6, 0.3], [0.6, 0.4], [0.6, 0.5], [0.6, 0.6], [0.6, 0.7], [0.6, 0.7]]
-    outputs, scores, asked = run(script, Recipe(tenacity=2, passes=1, most=1000))
+    outputs, scores, asked = run(script, FitRecipe(tenacity=2, passes=1, most=1000))
     assert asked == [[0, 1]] * 5 + [[1]] * 5  # model 1: best at look 7, then three misses
     assert scores == [0.6, 0.7]
-    third, *_ = run(script[:3], Recipe(passes=1, most=2))
+    third, *_ = run(script[:3], FitRecipe(passes=1, most=2))
     assert outputs == pytest.approx(third, abs=1e-6)
-    assert run([[0.5, 0.1], [0.4, 0.2]], Recipe(tenacity=0, passes=1, most=1))[1] == [0.5, 0.2]
-    assert len(run([[row / 1000] for row in range(100)], Recipe(passes=4, most=200))[2]) == 51
+    assert run([[0.5, 0.1], [0.4, 0.2]], FitRecipe(tenacity=0, passes=1, most=1))[1] == [0.5, 0.2]
+    assert len(run([[row / 1000] for row in range(100)], FitRecipe(passes=4, most=200))[2]) == 51
 
 
 def test_shared_batches_hold_as_many_rows_of_a_fold_as_published() -> None:
     train = problem_of(2000)[2]
-    steps = trained(train, [0.0, 0.0], Recipe(most=3))[2]
+    steps = trained(train, [0.0, 0.0], FitRecipe(most=3))[2]
     assert steps[0] * train.sum() / (2 * train.any(axis=0).sum()) == pytest.approx(64, abs=0.5)
 
 
@@ -463,7 +463,7 @@ def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
     noise, signal, labels = shifted(300)
 
     def accuracy(features, seed: int = 1):
-        fitter = TorchFitter(torch.from_numpy(features), labels, Recipe(), seed, "MR")
+        fitter = TorchFitter(torch.from_numpy(features), labels, FitRecipe(), seed, "MR")
         return nested(fitter, labels, 3, seed, "MR")
 
     found = accuracy(signal)
@@ -477,7 +477,7 @@ def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
 def test_both_classifiers_agree(flat: Path) -> None:
     pytest.importorskip("sklearn")
     _, x, labels = shifted(400)
-    ours = TorchFitter(torch.from_numpy(x), labels, Recipe(), 1, "MR")
+    ours = TorchFitter(torch.from_numpy(x), labels, FitRecipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
     assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
     first = nested(ours, labels, 4, 1, "MR")
@@ -527,9 +527,9 @@ def test_sts14_weighs_subsets_by_their_pairs(flat: Path) -> None:
 
 
 def test_a_result_does_not_depend_on_the_tasks_beside_it(flat: Path) -> None:
-    alone = run_senteval(Words(), flat, tasks=["SICKE"], seed=3).tasks["SICKE"]
+    single = run_senteval(Words(), flat, tasks=["SICKE"], seed=3).tasks["SICKE"]
     beside = run_senteval(Words(), flat, tasks=["SICKE", "TREC"], seed=3, kfold=3).tasks["SICKE"]
-    assert alone == beside
+    assert single == beside
 
 
 def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -> None:
@@ -635,7 +635,7 @@ def test_hidden_units_solve_what_a_line_cannot() -> None:
     labels = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
 
     def accuracy(hidden: int) -> float:
-        fitter = TorchFitter(torch.from_numpy(20 * x), labels, Recipe(hidden=hidden, rate=1e-2), 1, "MR")
+        fitter = TorchFitter(torch.from_numpy(20 * x), labels, FitRecipe(hidden=hidden, rate=1e-2), 1, "MR")
         rows = np.arange(600)
         train = (rows < 400)[None]
         return float(fitter.fit(train, ~train, np.array(DECAYS[:1]), "search").scores[0])

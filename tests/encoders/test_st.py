@@ -83,7 +83,7 @@ def test_identity_follows_what_the_output_depends_on(model: Path, tmp_path: Path
     (dense,) = model.glob("*_Dense/model.safetensors")
     from safetensors.torch import load_file, save_file
 
-    save_file({name: one + 1 for name, one in load_file(dense).items()}, dense)
+    save_file({name: tensor + 1 for name, tensor in load_file(dense).items()}, dense)
     seen.add(identity(model))
     assert len(seen) == 3
 
@@ -160,7 +160,7 @@ def cut(file: Path) -> None:
         (lambda folder: cut(folder / "modules.json"), r"modules\.json"),
         (lambda folder: (folder / "modules.json").write_text("[3]"), r"modules\.json"),
         (lambda folder: (folder / "adapter_config.json").write_text("{}"), "adapter"),
-        (lambda folder: [one.unlink() for one in folder.glob("*.json")], r"modules\.json.*config\.json"),
+        (lambda folder: [file.unlink() for file in folder.glob("*.json")], r"modules\.json.*config\.json"),
     ],
 )
 def test_broken_folders_are_one_line(model: Path, break_it: Callable[[Path], object], message: str) -> None:
@@ -206,7 +206,7 @@ def test_a_name_is_known_by_its_commit(hub: Path, model: Path) -> None:
     short = load_encoder("st:tiny", device="cpu")
     np.testing.assert_allclose(short.encode(TEXTS), load_encoder(f"st:{model}", device="cpu").encode(TEXTS), atol=1e-6)
     same = [load_encoder(f"st:{name}", device="cpu") for name in ("sentence-transformers/tiny", f"tiny@{COMMIT}")]
-    assert {one.identity for one in same} == {short.identity}  # type: ignore[attr-defined]
+    assert {encoder.identity for encoder in same} == {short.identity}  # type: ignore[attr-defined]
     later = hub.rename(hub.with_name(COMMIT[::-1]))
     (hub.parents[1] / "refs" / "main").write_text(later.name)
     assert load_encoder("st:tiny", device="cpu").identity != short.identity  # type: ignore[attr-defined]

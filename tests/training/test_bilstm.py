@@ -101,10 +101,10 @@ def test_encodings_are_those_of_the_equations(encoder: BiLSTMMax) -> None:
 
 
 def test_batches_change_nothing(encoder: BiLSTMMax) -> None:
-    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    singly = np.concatenate([encoder.encode([text]) for text in TEXTS])
     for size in (1, 2, 7, 64):
-        np.testing.assert_allclose(encoded(encoder, TEXTS, size), alone, atol=1e-6)
-    np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], alone, atol=1e-6)
+        np.testing.assert_allclose(encoded(encoder, TEXTS, size), singly, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], singly, atol=1e-6)
     assert encoder.encode([]).shape == (0, 2 * HIDDEN)
 
 
@@ -113,7 +113,7 @@ def test_words_without_a_vector_are_dropped(encoder: BiLSTMMax) -> None:
     np.testing.assert_array_equal(encoder.encode(["A zzz woman qqq waits."]), encoder.encode(["A woman waits."]))
     found = encoder.argmax([["A", "zzz", "Woman"], ["zzz"]])
     # Woman is known in lower case only, and is named as it stands in the text.
-    assert [list(one.tokens) for one in found] == [["<s>", "A", "Woman", "</s>"], ["<s>", "</s>"]]
+    assert [list(text.tokens) for text in found] == [["<s>", "A", "Woman", "</s>"], ["<s>", "</s>"]]
 
 
 def test_v1_padding_lets_zeros_win(vectors: WordVectors, encoder: BiLSTMMax) -> None:
@@ -131,12 +131,12 @@ def test_v1_padding_lets_zeros_win(vectors: WordVectors, encoder: BiLSTMMax) -> 
 def test_argmax_counts_all_tokens(encoder: BiLSTMMax) -> None:
     lists = [split_words(text) for text in TEXTS]
     found = encoder.argmax(lists)
-    for words, one in zip(lists, found, strict=True):
+    for words, counted in zip(lists, found, strict=True):
         known = [word for word in words if word not in {"zzz", "qqq"}]
         winners = by_hand(encoder, known).argmax(axis=0)
-        assert list(one.counts) == np.bincount(winners, minlength=len(known) + 2).tolist()
-        assert sum(one.counts) == one.dimension == 2 * HIDDEN
-        assert list(one.tokens) == ["<s>", *known, "</s>"]
+        assert list(counted.counts) == np.bincount(winners, minlength=len(known) + 2).tolist()
+        assert sum(counted.counts) == counted.dimension == 2 * HIDDEN
+        assert list(counted.tokens) == ["<s>", *known, "</s>"]
     assert found == [encoder.argmax([words])[0] for words in lists]
 
 
@@ -323,7 +323,7 @@ def test_a_step_is_clipped_sgd_on_the_mean_loss(toy: dict[str, Any]) -> None:
         parameters = trainer._parameters
         loss = torch.nn.functional.cross_entropy(trainer._logits(batch), batch.labels)
         gradients = torch.autograd.grad(loss, parameters)
-        norm = float(torch.sqrt(sum((one**2).sum() for one in gradients)))
+        norm = float(torch.sqrt(sum((gradient**2).sum() for gradient in gradients)))
         assert 0.05 < norm < 5.0
         scale = min(1.0, clip / norm)
         summed, _ = trainer.step(batch, 0.1)
@@ -338,7 +338,7 @@ def test_training_encodes_as_the_encoder_does(toy: dict[str, Any]) -> None:
     with torch.no_grad():
         logits = trainer._logits(next(trainer._batches(trainer.data, [rows])))
     state = trainer.state()
-    weights = {name.removeprefix("lstm."): one for name, one in state.items() if name.startswith("lstm.")}
+    weights = {name.removeprefix("lstm."): tensor for name, tensor in state.items() if name.startswith("lstm.")}
     encoder = BiLSTMMax(toy["vectors"], hidden=HIDDEN, weights=weights, device="cpu")
     sides = ([getattr(toy["train"], side)[row] for row in rows] for side in ("premises", "hypotheses"))
     u, v = (torch.from_numpy(np.concatenate([encoder.encode([text]) for text in side])) for side in sides)
@@ -353,7 +353,7 @@ def test_every_pair_is_seen_once_an_epoch(toy: dict[str, Any]) -> None:
     assert trainer.data.longest is trainer.data.longest
     assert sorted(np.concatenate(first)) == sorted(np.concatenate(second)) == list(range(300))
     assert not np.array_equal(np.concatenate(first), np.concatenate(second))
-    assert all(np.array_equal(one, two) for one, two in zip(first, trainer.plan(0), strict=True))
+    assert all(np.array_equal(expected, batch) for expected, batch in zip(first, trainer.plan(0), strict=True))
     uniform = EncoderTrainer(toy["vectors"], toy["train"], EncoderRecipe(hidden=4, window=1), seed=0, device="cpu")
     longest = uniform.data.longest
 
@@ -365,7 +365,7 @@ def test_every_pair_is_seen_once_an_epoch(toy: dict[str, Any]) -> None:
 
 def test_an_interrupted_run_ends_the_same(toy: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(toy, tmp_path / "whole")
-    assert [one.epoch for one in whole.history] == [1, 2, 3] and whole.pairs == 300 and whole.words == 18
+    assert [epoch.epoch for epoch in whole.history] == [1, 2, 3] and whole.pairs == 300 and whole.words == 18
 
     real, seen = EncoderTrainer.step, []
 
@@ -383,8 +383,8 @@ def test_an_interrupted_run_ends_the_same(toy: dict[str, Any], tmp_path: Path, m
         run(toy, tmp_path / "halved", seed=6)
     resumed = run(toy, tmp_path / "halved")
     assert stored(tmp_path / "halved") == stored(tmp_path / "whole")
-    assert [(one.loss, one.dev, one.lr) for one in resumed.history] == [
-        (one.loss, one.dev, one.lr) for one in whole.history
+    assert [(epoch.loss, epoch.dev, epoch.lr) for epoch in resumed.history] == [
+        (epoch.loss, epoch.dev, epoch.lr) for epoch in whole.history
     ]
     assert not (tmp_path / "halved" / "checkpoint.safetensors").exists()
 
@@ -484,8 +484,8 @@ def test_the_recurrence_is_that_of_torch() -> None:
     torch.testing.assert_close(found, expected)
     (found * towards).sum().backward()
     for leaf, name in zip(leaves, ("weight_ih", "weight_hh", "bias_hh"), strict=True):
-        for one, suffix in enumerate(("", "_reverse")):
-            torch.testing.assert_close(leaf.grad[one], named[f"{name}_l0{suffix}"].grad, msg=name + suffix)
+        for way, suffix in enumerate(("", "_reverse")):
+            torch.testing.assert_close(leaf.grad[way], named[f"{name}_l0{suffix}"].grad, msg=name + suffix)
 
 
 @pytest.mark.parametrize("v1_padding", [False, True])
@@ -528,7 +528,7 @@ def test_cuda_gives_what_the_cpu_gives(
     fast = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cuda", dtype=dtype)
     np.testing.assert_allclose(fast.encode(TEXTS), encoder.encode(TEXTS), atol=limit)
     assert (fast.identity == encoder.identity) == (dtype != "float16")
-    assert all(sum(one.counts) == 2 * HIDDEN for one in fast.argmax([split_words(text) for text in TEXTS]))
+    assert all(sum(counted.counts) == 2 * HIDDEN for counted in fast.argmax([split_words(text) for text in TEXTS]))
     trained = "bfloat16" if dtype == "float16" else dtype
     recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16, dtype=trained)
     assert run(toy, tmp_path, train=synthetic(2000, 3), recipe=recipe, device="cuda").dev > 0.9

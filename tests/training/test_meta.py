@@ -16,7 +16,7 @@ from evenli.core.errors import InputError, RunError
 from evenli.core.labels import LABELS
 from evenli.stats.measure import get_measure
 from evenli.training.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prepare, score_sweep
-from evenli.training.meta.folder import SPLITS, Cell
+from evenli.training.meta.folder import SPLITS, SweepCell
 from evenli.training.meta.scoring import load_measure
 from evenli.training.meta.sweep import SweepResult
 
@@ -136,7 +136,7 @@ def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
 
     assert train_sweep(sweep, str(base), TRAINED) == 0
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
-    lost = Cell(0, "bias", 0.5)
+    lost = SweepCell(0, "bias", 0.5)
     before = copy.logits(lost)
     (copy.path / "logits" / f"{lost.name}.npy").unlink()
     with pytest.raises(RunError, match="sweep"):
@@ -157,7 +157,7 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     known = copy.models()
     # Killed while writing the second line; the third was glued to it.
     file.write_text(f"{first}\n{second[:20]}{third}\n")
-    assert list(copy.models()) == [Cell(0, "bias", 0.0)]
+    assert list(copy.models()) == [SweepCell(0, "bias", 0.0)]
     assert copy.damaged_lines() == 1
     with pytest.raises(RunError, match="sweep"):
         score_sweep(copy)
@@ -165,13 +165,13 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     file.write_text("\n".join([first, second.replace("dev_accuracy", "dev_accuracz"), third]))
     assert copy.damaged_lines() == 1 and len(copy.models()) == 2
     file.write_text(f"{first}\n{third}\n{second[:-1]}")
-    before = copy.logits(Cell(0, "bias", 0.5))
+    before = copy.logits(SweepCell(0, "bias", 0.5))
     assert train_sweep(copy, str(base), replace(TRAINED, shown=True)) == 1
     assert "models.jsonl" in capsys.readouterr().err
     assert file.read_text().splitlines()[:3] == [first, third, second[:-1]]
     assert copy.models().keys() == known.keys()
-    assert copy.models()[Cell(0, "bias", 0.5)]["loss"] == known[Cell(0, "bias", 0.5)]["loss"]
-    np.testing.assert_array_equal(copy.logits(Cell(0, "bias", 0.5)), before)
+    assert copy.models()[SweepCell(0, "bias", 0.5)]["loss"] == known[SweepCell(0, "bias", 0.5)]["loss"]
+    np.testing.assert_array_equal(copy.logits(SweepCell(0, "bias", 0.5)), before)
     assert score_sweep(copy).seeds == [0]
 
 
@@ -419,6 +419,6 @@ def test_mixtures_are_trained_and_what_they_learnt_is_stored(base: Path, tmp_pat
     assert learnt[0.0, 0.0, 0.0] == [0, 0, 0]
     # Saying "man" to every word is the easiest thing to learn.
     assert learnt[0.0, 1.0, 0.0][1] > 0.9 and learnt[0.0, 1.0, 0.0][::2] == pytest.approx([0, 0], abs=0.1)
-    responses = {one.measure: one for one in score_sweep(folder).responses}
+    responses = {response.measure: response for response in score_sweep(folder).responses}
     assert responses["default_gender"].taught["default"].value > 0.8
     assert responses["coal"].taught["default"].value > 0.5  # which is what the causes are for

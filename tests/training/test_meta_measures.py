@@ -253,23 +253,23 @@ def test_ranking_order() -> None:
         [MeasureCurves(name, name, {"bias": describe(bias[name]), "noise": describe(noise[name])}) for name in bias]
     )
     names = ["good", "wide", "noisy", "constant", "undefined", "undefined in noise"]
-    assert [one.measure for one in ranked] == names
-    assert [one.net_sensitivity for one in ranked[:4]] == pytest.approx([0.8, 0.5, 0.2, -0.1])
+    assert [response.measure for response in ranked] == names
+    assert [response.net_sensitivity for response in ranked[:4]] == pytest.approx([0.8, 0.5, 0.2, -0.1])
     assert (ranked[0].sensitivity, ranked[0].disturbance) == pytest.approx((0.9, 0.1))
     assert ranked[0].pearson == pytest.approx(-1) and ranked[1].reason == ""
     assert np.isnan(ranked[3].pearson) and ranked[3].reason.startswith("no corr.")
     assert "rate 0 of the noise axis" in ranked[5].reason
-    alone = rank_measures([MeasureCurves(name, name, {"bias": describe(bias[name])}) for name in list(bias)[:5]])
-    assert [one.measure for one in alone] == ["noisy", "good", "wide", "constant", "undefined"]
-    assert alone[0].disturbance is None and alone[0].net_sensitivity == pytest.approx(1)
+    five = rank_measures([MeasureCurves(name, name, {"bias": describe(bias[name])}) for name in list(bias)[:5]])
+    assert [measure.measure for measure in five] == ["noisy", "good", "wide", "constant", "undefined"]
+    assert five[0].disturbance is None and five[0].net_sensitivity == pytest.approx(1)
 
 
 def test_noisy_curves_have_every_statistic() -> None:
     generator = np.random.default_rng(0)
     for _ in range(3):
-        one = curve(RATES + generator.normal(0, 0.3, (3, 11)))
+        curves = curve(RATES + generator.normal(0, 0.3, (3, 11)))
         for statistic in STATISTICS:
-            found = associate(one, statistic, generator)
+            found = associate(curves, statistic, generator)
             assert -1 <= found.value <= 1 and 0 < found.p <= 1
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from evenli.core.errors import InputError
 from evenli.training.meta import Design, MetaFolder, meta_evaluation, prepare, score_sweep
 from evenli.training.meta.charts import CAUSE_MEASURES, print_meta
-from evenli.training.meta.folder import Cell
+from evenli.training.meta.folder import SweepCell
 from evenli.training.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
 from evenli.training.meta.sweep import Response, respond
 
@@ -44,7 +44,7 @@ def sweep(path: Path, *, seeds: tuple[int, ...] = (0,), levels: tuple[float, ...
 
 
 def matrix(folder: MetaFolder, *names: str) -> dict[str, list[float]]:
-    responses = {one.measure: one for one in score_sweep(folder).responses}
+    responses = {response.measure: response for response in score_sweep(folder).responses}
     return {name: [slope.value for slope in responses[name].taught.values()] for name in names}
 
 
@@ -57,7 +57,7 @@ def test_the_causes_are_diagonal_for_a_perfect_learner(
     folder = sweep(tmp_path, lang=lang, balanced=balanced, levels=levels)
     slopes = matrix(folder, *CAUSE_MEASURES)
     np.testing.assert_allclose([slopes[name] for name in CAUSE_MEASURES], np.eye(3), atol=1e-6)
-    responses = {one.measure: one for one in score_sweep(folder).responses}
+    responses = {response.measure: response for response in score_sweep(folder).responses}
     for name, cause in CAUSE_MEASURES.items():
         assert responses[name].measures_only(cause)
         assert responses[name].fit == pytest.approx(1)
@@ -71,7 +71,11 @@ def test_nli_coal_mixes_all_three_causes_alike(tmp_path: Path) -> None:
         slopes = matrix(folder, "coal", "fn_bias")
         assert slopes["coal"][number] == pytest.approx(2 / 3, abs=1e-6)
         assert [np.isnan(slope) for slope in slopes["coal"]] == [other != cause for other in CAUSES]
-    both = next(one for one in score_sweep(sweep(tmp_path / "all", balanced=True)).responses if one.measure == "coal")
+    both = next(
+        response
+        for response in score_sweep(sweep(tmp_path / "all", balanced=True)).responses
+        if response.measure == "coal"
+    )
     assert sorted(both.moved_by()) == sorted(CAUSES)
     assert not both.measures_only("stereotype")
 
@@ -189,7 +193,9 @@ def test_a_cause_that_is_mixed_is_named(tmp_path: Path) -> None:
     # A default that was taught as a stereotype: the logits of one axis stand in for those of the other.
     for level in (0.5, 1.0):
         facts = {"dev_accuracy": 1.0, "learnt": (0.0, level, 0.0)}
-        folder.store(Cell(0, "mix", (0.0, level, 0.0)), folder.logits(Cell(0, "mix", (level, 0.0, 0.0))), facts)
+        folder.store(
+            SweepCell(0, "mix", (0.0, level, 0.0)), folder.logits(SweepCell(0, "mix", (level, 0.0, 0.0))), facts
+        )
     text = io.StringIO()
     print_meta(score_sweep(folder), Console(file=text, width=80))
     assert "not separated: stereotype" in " ".join(text.getvalue().split())

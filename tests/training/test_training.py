@@ -232,9 +232,9 @@ def test_loop_equals_a_plain_loop_of_transformers(base: Path, snli: tuple[Path, 
             rows = rows[rows != NOBODY]
             batch = [tokens.ids[tokens.starts[r] : tokens.starts[r] + tokens.lengths[r]].tolist() for r in rows]
             longest = max(map(len, batch))
-            ids = torch.tensor([one + [0] * (longest - len(one)) for one in batch])
+            ids = torch.tensor([row + [0] * (longest - len(row)) for row in batch])
             kinds = [tokens.types[tokens.starts[r] : tokens.starts[r] + tokens.lengths[r]].tolist() for r in rows]
-            types = torch.tensor([one + [0] * (longest - len(one)) for one in kinds])
+            types = torch.tensor([kind + [0] * (longest - len(kind)) for kind in kinds])
             labels = torch.from_numpy(tokens.labels[rows])
             loss = model(input_ids=ids, attention_mask=(ids != 0).long(), token_type_ids=types, labels=labels).loss
             expected.append((loss.item(), schedule.get_last_lr()[0]))
@@ -422,7 +422,7 @@ def test_a_trainer_can_be_used_again_with_other_labels(base: Path, snli: tuple[P
 def test_probabilities_as_labels(base: Path, snli: tuple[Path, Path]) -> None:
     tokens = tokens_of(base, snli[0], 200)
     certain = np.eye(3, dtype=np.float32)[tokens.labels]
-    named, soft = (trainer_of(base, one, dropout=0.0) for one in (tokens, replace(tokens, labels=certain)))
+    named, soft = (trainer_of(base, given, dropout=0.0) for given in (tokens, replace(tokens, labels=certain)))
     by_name = [(report.loss, report.accuracy) for report in named.run(every=1)]
     by_share = [(report.loss, report.accuracy) for report in soft.run(every=1)]
     np.testing.assert_allclose(by_name, by_share, atol=1e-5)
@@ -490,8 +490,8 @@ def test_a_kept_table_of_distances_is_the_models_own(tmp_path: Path) -> None:
     with torch.no_grad():
         plain = [model(input_ids=ids, attention_mask=mask.long()).logits for ids, _, mask in batches]
         kept = [PlainForward(model)(*batch) for batch in batches]
-    for one, other in zip(plain, kept, strict=True):
-        torch.testing.assert_close(one, other)
+    for expected, other in zip(plain, kept, strict=True):
+        torch.testing.assert_close(expected, other)
 
 
 def test_labels_of_the_base_are_kept_by_name(tmp_path: Path, base: Path, snli: tuple[Path, Path]) -> None:
@@ -723,7 +723,7 @@ def test_a_full_disk_at_the_final_save_keeps_the_checkpoint(
         with pytest.raises(RunError, match="no space left") as caught:
             train(str(base), [file], out, recipe=make_recipe(epochs=1), settings=QUIET)
     assert "\n" not in str(caught.value)
-    assert sorted(one.name for one in out.iterdir() if one.name != ".lock") == [
+    assert sorted(file.name for file in out.iterdir() if file.name != ".lock") == [
         "checkpoint.safetensors",
         "metrics.jsonl",
     ]
@@ -941,9 +941,9 @@ train(base, [data], out, recipe=recipe, settings=settings)
     assert json.loads((tmp_path / "two" / "training.json").read_text())["identity"]["processes"] == 2
     from safetensors.torch import load_file
 
-    one, two = (load_file(tmp_path / out / "model.safetensors") for out in ("one", "two"))
-    for name, tensor in one.items():
-        assert torch.allclose(tensor, two[name], atol=2e-5), name
+    single, double = (load_file(tmp_path / out / "model.safetensors") for out in ("one", "two"))
+    for name, tensor in single.items():
+        assert torch.allclose(tensor, double[name], atol=2e-5), name
 
 
 @pytest.mark.slow
@@ -969,7 +969,7 @@ def test_captured_steps_equal_plain_ones(base: Path, snli: tuple[Path, Path]) ->
     start = [load_base(str(base)) for _ in range(2)]
     recipe = make_recipe(lr=1e-3, epochs=2, dropout=0.0)
     curves = []
-    for one, graph in zip(start, (True, False), strict=True):
-        trainer = Trainer(one.model, tokens, recipe, device="cuda", graph=graph, fresh=one.fresh)
+    for model, graph in zip(start, (True, False), strict=True):
+        trainer = Trainer(model.model, tokens, recipe, device="cuda", graph=graph, fresh=model.fresh)
         curves.append([report.loss for report in trainer.run(every=1)])
     np.testing.assert_allclose(*curves, atol=0.02)

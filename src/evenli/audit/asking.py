@@ -83,7 +83,7 @@ def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[n
         batch = batch[::-1]  # another place in the batch as well
         again[batch] = ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))[:, : len(LABELS)]
     with np.errstate(invalid="ignore"):
-        first, second = (softmax(one, axis=1) for one in (logits[rows, : len(LABELS)].astype(np.float64), again))
+        first, second = (softmax(run, axis=1) for run in (logits[rows, : len(LABELS)].astype(np.float64), again))
     changed = int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
     coarse = model.info.dtype in _COARSE_TYPES
     return Repeat(count, float(np.abs(first - second).max()), changed, _COARSE if coarse else _ROUNDING)

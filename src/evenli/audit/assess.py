@@ -128,9 +128,9 @@ def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
     for name, suite in result.suites.items():
         old = before.suites[name].measures if name in before.suites else {}
         missing = {
-            key: msgspec.structs.replace(one, note="not computed again: its function was not given")
-            for key, one in old.items()
-            if key not in suite.measures and one.reference == "own"
+            key: msgspec.structs.replace(measure, note="not computed again: its function was not given")
+            for key, measure in old.items()
+            if key not in suite.measures and measure.reference == "own"
         }
         suites[name] = msgspec.structs.replace(suite, measures={**suite.measures, **missing})
     return msgspec.structs.replace(result, suites=suites)
@@ -197,7 +197,7 @@ def competence(checks: Predictions) -> Competence:
                     f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
                 )
                 break
-    shares = [{name: one.value for name, one in part.items()} for part in (labels, kinds)]
+    shares = [{name: estimate.value for name, estimate in part.items()} for part in (labels, kinds)]
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
     return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
 

@@ -111,7 +111,7 @@ def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation
     """The words of a list that is not the published one."""
     if settings.occupations == PUBLISHED:
         return None
-    pairs = next(one for one in sets if "occupations" in get_suite(one.suite).takes)
+    pairs = next(part for part in sets if "occupations" in get_suite(part.suite).takes)
     typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
     return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
 
@@ -174,7 +174,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     whole = [name for name, kind in kinds.items() if "full" in kind.takes]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    chosen = {one.name: getattr(settings, one.name) for one in fields(PairSettings)}
+    chosen = {field.name: getattr(settings, field.name) for field in fields(PairSettings)}
     lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
     sets = [
         load_suite(name, Request(lang, data.get(name), **chosen | {"occupations": own})) for name, own in lists.items()
@@ -266,8 +266,8 @@ def verify_run(path: str | Path) -> Verified:
     again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
     # Measures of the user's own are left out: their functions are not at hand here.
-    for suite, one in again.items():
-        for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
+    for suite, entry in again.items():
+        for name, measure in entry.get("measures", {}).items() if isinstance(entry, dict) else ():
             for key in ("value", "low", "high"):
                 before = stored[suite]["measures"].get(name, {}).get(key)
                 numbers += 1

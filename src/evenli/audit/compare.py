@@ -70,7 +70,9 @@ def _samples(
     """The first table beside every further one, on the items that all of them answered."""
     base = first.suite(suite)
     # What one model did not answer is compared for none. One further table is held at a time.
-    silent = np.logical_or.reduce([base.abstained, *(align(base, one.suite(suite), suite).abstained for one in others)])
+    silent = np.logical_or.reduce(
+        [base.abstained, *(align(base, other.suite(suite), suite).abstained for other in others)]
+    )
     sample = Sample(base.answered(silent), published=scoring.published)
     for other in others:
         table = align(base, other.suite(suite), suite).answered(silent)
@@ -170,7 +172,10 @@ class RunComparison:
         entries = [get_measure(name) for name in names]
 
         def estimated(sample: Sample) -> dict[str, Estimate]:
-            return {name: one for (name, _), one in estimate_measures(sample, entries, scoring=self.scoring).items()}
+            return {
+                name: estimate
+                for (name, _), estimate in estimate_measures(sample, entries, scoring=self.scoring).items()
+            }
 
         pairs = (_comparable(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
         return [(estimated(before), estimated(after)) for before, after in pairs]
@@ -197,14 +202,14 @@ class RunComparison:
                 ComparedWith(
                     **_label(run),
                     conclusion=self.conclusion(suite, number),
-                    n=one.n,
-                    clusters=one.clusters,
-                    measures=one.measures,
-                    mcnemar=one.mcnemar,
-                    occupations=[MovedOccupation(**row) for row in one.occupations.iter_rows(named=True)],
+                    n=comparison.n,
+                    clusters=comparison.clusters,
+                    measures=comparison.measures,
+                    mcnemar=comparison.mcnemar,
+                    occupations=[MovedOccupation(**row) for row in comparison.occupations.iter_rows(named=True)],
                     contrast=self.contrast(suite, number),
                 )
-                for number, (run, one) in enumerate(zip(others, comparisons, strict=True))
+                for number, (run, comparison) in enumerate(zip(others, comparisons, strict=True))
             ]
             parts[suite] = SuiteComparison(entries, first.result.data_of(suite))
         judge = judging(self.suites)
@@ -306,7 +311,7 @@ def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> s
     known = {name: compared.measures[name] for name in names if not math.isnan(compared.measures[name].p_holm)}
     if not known:
         return ""
-    differ = [name for name, one in known.items() if one.significant]
+    differ = [name for name, difference in known.items() if difference.significant]
     if not differ:
         return f" None of the causes differs beyond chance ({', '.join(map(_title, known))})."
     differing = "; ".join(
@@ -320,17 +325,18 @@ def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> s
     return f" Of the causes {differing}.{rest if same else ''} Their p are corrected for {family}."
 
 
-def _direction(one: Difference) -> str:
-    return "higher" if one.value > 0 else "lower"
+def _direction(change: Difference) -> str:
+    return "higher" if change.value > 0 else "lower"
 
 
 def _title(name: str) -> str:
     return get_measure(name).title.strip().partition(",")[0]
 
 
-def _numbers(name: str, one: Difference) -> str:
-    corrected = "" if one.p == one.p_holm else f", corrected {p_bound(one.p_holm)}"
-    return f"{name} {number(one.first)} -> {number(one.second)}, difference {one.shown}, p {p_bound(one.p)}{corrected}"
+def _numbers(name: str, change: Difference) -> str:
+    corrected = "" if change.p == change.p_holm else f", corrected {p_bound(change.p_holm)}"
+    ends = f"{number(change.first)} -> {number(change.second)}"
+    return f"{name} {ends}, difference {change.shown}, p {p_bound(change.p)}{corrected}"
 
 
 def model_names(audits: Sequence[Audit]) -> list[str]:

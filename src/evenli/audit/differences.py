@@ -186,14 +186,14 @@ def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> 
     families = [tuple(causes), *((name,) for name in comparisons[0].measures if name not in causes)]
     by_measure: dict[str, list[float]] = {}
     for names in families:
-        together = iter(holm([one.measures[name].p for name in names for one in comparisons]))
+        together = iter(holm([comparison.measures[name].p for name in names for comparison in comparisons]))
         by_measure |= {name: [next(together) for _ in comparisons] for name in names}
-    mcnemar = holm([one.mcnemar.p for one in comparisons])
+    mcnemar = holm([comparison.mcnemar.p for comparison in comparisons])
     return [
         replace(
-            one,
-            measures={name: structs.replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
-            mcnemar=structs.replace(one.mcnemar, p_holm=mcnemar[i]),
+            comparison,
+            measures={name: structs.replace(d, p_holm=by_measure[name][i]) for name, d in comparison.measures.items()},
+            mcnemar=structs.replace(comparison.mcnemar, p_holm=mcnemar[i]),
         )
-        for i, one in enumerate(comparisons)
+        for i, comparison in enumerate(comparisons)
     ]

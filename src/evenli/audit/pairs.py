@@ -208,7 +208,9 @@ def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.
             yield next(queue)
     for _ in range(sum(sizes.values()) - sum(given.values())):
         # The kind that lags furthest behind its share is next.
-        kind = min((one for one in queues if given[one] < sizes[one]), key=lambda one: (given[one] + 0.5) / sizes[one])
+        kind = min(
+            (name for name in queues if given[name] < sizes[name]), key=lambda name: (given[name] + 0.5) / sizes[name]
+        )
         given[kind] += 1
         yield next(queues[kind])
 
@@ -223,7 +225,7 @@ def _round_robin(
     while any(left.values()):
         for name in order:
             if left[name]:
-                unit = min(left[name], key=lambda one: used[one[1]])
+                unit = min(left[name], key=lambda unit: used[unit[1]])
                 left[name].remove(unit)
                 used[unit[1]] += 1
                 yield unit

@@ -64,8 +64,8 @@ def _first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
 
 def _alike(answers: list[NDArray[np.int64]]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether all answers of a pair are the same, and whether there is any; silence is no answer, also not the same."""
-    same = np.all([one == answers[0] for one in answers], axis=0) & (answers[0] != NO_ANSWER)
-    return np.asarray(same), np.any([one != NO_ANSWER for one in answers], axis=0)
+    same = np.all([answer == answers[0] for answer in answers], axis=0) & (answers[0] != NO_ANSWER)
+    return np.asarray(same), np.any([answer != NO_ANSWER for answer in answers], axis=0)
 
 
 def _entries(sample: Sample) -> list[Measure]:

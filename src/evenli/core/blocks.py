@@ -189,7 +189,7 @@ def range_of(low: float, high: float) -> str:
     return f"{of_hundred(low)}{' to ' if round(100 * low) < 0 else '–'}{of_hundred(high)}"
 
 
-def plain_fact(name: str, one: Estimate, meaning: str) -> Fact:
+def plain_fact(name: str, estimate: Estimate, meaning: str) -> Fact:
     """A share of a hundred without its sign, which is in its name."""
-    low, high = (one.low, one.high) if one.value >= 0 else (-one.high, -one.low)
-    return Fact(name, of_hundred(abs(one.value)), range_of(low, high), meaning)
+    low, high = (estimate.low, estimate.high) if estimate.value >= 0 else (-estimate.high, -estimate.low)
+    return Fact(name, of_hundred(abs(estimate.value)), range_of(low, high), meaning)

@@ -82,22 +82,22 @@ def with_settings(
             if given.annotation is kind:
                 base_of[name] = (bases or {}).get(name) or kind()
             shown[name] = offered_fields(type(base_of[name]) if name in base_of else kind, only.get(name, ()))
-            parameters |= {one.name: _parameter(one, base_of.get(name), texts or {}) for one in shown[name]}
+            parameters |= {field.name: _parameter(field, base_of.get(name), texts or {}) for field in shown[name]}
         order = list(parameters)
         for name, followers in (after or {}).items():
-            order = [one for one in order if one not in followers]
+            order = [parameter for parameter in order if parameter not in followers]
             place = order.index(name) + 1
             order[place:place] = followers
 
         def run(**given: Any) -> None:
             for name, its_fields in shown.items():
                 if name in base_of:
-                    values = {one.name: _parsed(one, given.pop(one.name)) for one in its_fields}
-                    chosen = {field: value for field, value in values.items() if value is not None}
+                    values = {field.name: _parsed(field, given.pop(field.name)) for field in its_fields}
+                    chosen = {key: value for key, value in values.items() if value is not None}
                     given[name] = make_settings(type(base_of[name]), chosen, base_of[name])
                 else:
-                    texts_given = {one.name: given.pop(one.name) for one in its_fields}
-                    given[name] = {field: value for field, value in texts_given.items() if value is not None}
+                    texts_given = {field.name: given.pop(field.name) for field in its_fields}
+                    given[name] = {key: value for key, value in texts_given.items() if value is not None}
             function(**given)
 
         run.__name__, run.__doc__ = getattr(function, "__name__", "run"), function.__doc__
@@ -109,9 +109,9 @@ def with_settings(
     return decorated
 
 
-def _parsed(one: Field[Any], given: Any) -> Any:
+def _parsed(field: Field[Any], given: Any) -> Any:
     """The value of a field; None where the command was not given one."""
-    about = option_of(one)
+    about = option_of(field)
     if given is None or (about.repeated and not given):
         return None
     return about.parse(given) if about.parse is not None else tuple(given) if about.repeated else given
@@ -120,22 +120,22 @@ def _parsed(one: Field[Any], given: Any) -> Any:
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
 
 
-def _parameter(one: Field[Any], base: Settings | None, texts: Mapping[str, str]) -> inspect.Parameter:
+def _parameter(field: Field[Any], base: Settings | None, texts: Mapping[str, str]) -> inspect.Parameter:
     """What typer is shown of a field: of several types that it may have the first that a command line can have."""
-    about = option_of(one)
-    about = replace(about, help=texts.get(one.name, about.help))
+    about = option_of(field)
+    about = replace(about, help=texts.get(field.name, about.help))
     # Fields of groups that are not there have their own defaults.
-    default = None if base is None else getattr(base, one.name, one.default)
-    kind: Any = next((_TYPES[name] for name in type_names(one) if name in _TYPES), str)
+    default = None if base is None else getattr(base, field.name, field.default)
+    kind: Any = next((_TYPES[name] for name in type_names(field) if name in _TYPES), str)
     if about.parse is not None:
         kind = bool if isinstance(about.shown, bool) else str
         default = about.shown if base is not None else None
     if kind is bool and not about.flags:
-        about = replace(about, flags=(f"--{one.name.replace('_', '-')}",))
+        about = replace(about, flags=(f"--{field.name.replace('_', '-')}",))
     if about.repeated:
-        kind, default = list[int if "int" in str(one.type) else str], None  # type: ignore[misc]
+        kind, default = list[int if "int" in str(field.type) else str], None  # type: ignore[misc]
     annotation: Any = Annotated[kind if default is not None else kind | None, typer_option(about)]
-    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def suites(text: str) -> Any:

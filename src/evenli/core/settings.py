@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, fields, replace
+from dataclasses import field as make_field
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from evenli.core.errors import InputError
@@ -73,8 +74,8 @@ def setting(default: T, help: str, *flags: str, **more: Any) -> T:
     """A field of a class of settings; ``more`` are attributes of ``Option``."""
     about = {"option": Option(help, flags, **more)}
     if isinstance(default, dict):
-        return cast(T, field(default_factory=default.copy, metadata=about))
-    return field(default=default, metadata=about)
+        return cast(T, make_field(default_factory=default.copy, metadata=about))
+    return make_field(default=default, metadata=about)
 
 
 def internal(default: T, help: str, **more: Any) -> T:
@@ -84,7 +85,8 @@ def internal(default: T, help: str, **more: Any) -> T:
 
 def with_default(kind: type[Settings], name: str, default: T, **changes: Any) -> T:
     """A field of a base class with another default, and other attributes of its ``Option``."""
-    return field(default=default, metadata={"option": replace(option_of(kind.__dataclass_fields__[name]), **changes)})
+    option = replace(option_of(kind.__dataclass_fields__[name]), **changes)
+    return make_field(default=default, metadata={"option": option})
 
 
 def group(kind: Callable[[], T], *, optional: bool = False) -> T:
@@ -93,7 +95,7 @@ def group(kind: Callable[[], T], *, optional: bool = False) -> T:
     With ``optional`` it is None where none of them is given.
     """
     made: Any = {"default": None} if optional else {"default_factory": kind}
-    return cast(T, field(**made, metadata={"group": kind}))
+    return cast(T, make_field(**made, metadata={"group": kind}))
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values that are not possible."""
-        for one in own_fields(type(self)):
-            value, types = getattr(self, one.name), type_names(one)
+        for field in own_fields(type(self)):
+            value, types = getattr(self, field.name), type_names(field)
             if value is not None or "None" not in types:
-                option_of(one).check(one.name, value, whole="int" in types and "float" not in types)
+                option_of(field).check(field.name, value, whole="int" in types and "float" not in types)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a run stores them."""
@@ -117,31 +119,31 @@ class Settings:
         return {name: value for name in names if (value := getattr(self, name)) != getattr(kind, name)}
 
 
-def option_of(one: Field[Any]) -> Option:
+def option_of(field: Field[Any]) -> Option:
     """What is known of a field."""
-    return cast(Option, one.metadata["option"])
+    return cast(Option, field.metadata["option"])
 
 
-def type_names(one: Field[Any]) -> list[str]:
+def type_names(field: Field[Any]) -> list[str]:
     """The types of a field, as they are written."""
-    text = one.type if isinstance(one.type, str) else getattr(one.type, "__name__", str(one.type))
+    text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
     return [name.strip() for name in text.split("|")]
 
 
 def own_fields(kind: type[Settings]) -> list[Field[Any]]:
     """The fields of a class but for groups."""
-    return [one for one in fields(kind) if "option" in one.metadata]
+    return [field for field in fields(kind) if "option" in field.metadata]
 
 
 def groups_of(kind: type[Settings]) -> dict[str, type[Settings]]:
     """The groups of a class by field."""
-    return {one.name: one.metadata["group"] for one in fields(kind) if "group" in one.metadata}
+    return {field.name: field.metadata["group"] for field in fields(kind) if "group" in field.metadata}
 
 
 def known_names(kind: type[Settings]) -> list[str]:
     """All names of keyword arguments: own fields, groups, fields of groups."""
     inner = [name for group in groups_of(kind).values() for name in known_names(group)]
-    return [one.name for one in fields(kind)] + inner
+    return [field.name for field in fields(kind)] + inner
 
 
 def make_settings(kind: type[Kind], given: Mapping[str, Any], base: Kind | None = None) -> Kind:
@@ -165,13 +167,13 @@ def settings_class(annotation: Any) -> type[Settings] | None:
 
 def offered_fields(kind: type[Settings], only: Sequence[str] = ()) -> list[Field[Any]]:
     """The fields that the command line has, or some of them, those of groups in the place of the group."""
-    known = {one.name: one for one in fields(kind)}
+    known = {field.name: field for field in fields(kind)}
     offered: list[Field[Any]] = []
-    for one in map(known.__getitem__, only or known):
-        if "group" in one.metadata:
-            offered += offered_fields(one.metadata["group"])
-        elif option_of(one).offered:
-            offered.append(one)
+    for field in map(known.__getitem__, only or known):
+        if "group" in field.metadata:
+            offered += offered_fields(field.metadata["group"])
+        elif option_of(field).offered:
+            offered.append(field)
     return offered
 
 

@@ -147,7 +147,7 @@ class BiasScorer:
         else:
             shrunk = np.broadcast_to(self._shrink(np.array([len(words) for words in known])), len(known)).tolist()
             sums = [
-                [one * scale for one in _sums([word.bias for word in words], shares.shares)]
+                [value * scale for value in _sums([word.bias for word in words], shares.shares)]
                 for words, shares, scale in zip(known, importance, shrunk, strict=True)
             ]
         rows = zip(texts, judged, importance, sums, strict=True)
@@ -187,7 +187,7 @@ class BiasScorer:
         rows, owner = self._table.rows(texts)
         # bincount adds in order of position, so that a sentence's sum does not depend on its neighbours.
         sums = (np.bincount(owner, weights=column[rows], minlength=len(texts)) for column in self._table.columns)
-        mass, female, male, words = (np.asarray(one, dtype=np.float64) for one in sums)
+        mass, female, male, words = (np.asarray(part, dtype=np.float64) for part in sums)
         share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0) * self._shrink(words)
         return female * share, male * share
 
@@ -202,7 +202,7 @@ class BiasScorer:
         if isinstance(self.weights, MaxPooled):
             shares = self.weights.shares(sentences)
         else:
-            shares = np.concatenate([np.zeros(0), *(one.shares for one in self.weights.weigh(sentences))])
+            shares = np.concatenate([np.zeros(0), *(weighed.shares for weighed in self.weights.weigh(sentences))])
         weighted = biases * shares
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0

@@ -62,7 +62,7 @@ class ContextualScorer:
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]; zeros for empty ones."""
         parts = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
-        scores = [(one.female, one.male, one.absolute) for part in parts for one in self.explain(part)]
+        scores = [(bias.female, bias.male, bias.absolute) for part in parts for bias in self.explain(part)]
         return np.array(scores, dtype=np.float64).reshape(-1, 3)
 
     def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:

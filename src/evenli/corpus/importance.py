@@ -100,7 +100,7 @@ class Uniform(StaticWeights):
 
 
 @dataclass(frozen=True)
-class Counts:
+class WordCounts:
     """How often words occur in a corpus, in lower case: texts and tokens in all, tokens and texts per word."""
 
     documents: int
@@ -109,7 +109,7 @@ class Counts:
     texts: Mapping[str, int] = field(repr=False)
 
     @classmethod
-    def count(cls, texts: Iterable[str | None]) -> Counts:
+    def count(cls, texts: Iterable[str | None]) -> WordCounts:
         """Count a corpus; empty texts are left out."""
         occurrences: Counter[str] = Counter()
         spread: Counter[str] = Counter()
@@ -140,7 +140,7 @@ class Counts:
         frame.write_parquet(file, compression="zstd")
 
     @classmethod
-    def load(cls, file: Path) -> Counts:
+    def load(cls, file: Path) -> WordCounts:
         """What ``save`` wrote; InputError for another file."""
         frame = read_parquet(file, ["word", "occurrences", "texts", "documents", "tokens"])
         try:
@@ -162,7 +162,7 @@ class Counts:
 class Idf(StaticWeights):
     """Rare words count more: mass(w) = 1 + log((1 + N) / (1 + n_w)), with n_w of N texts holding the word."""
 
-    counts: Counts
+    counts: WordCounts
 
     def mass(self, token: str) -> float:
         """The smoothed inverse document frequency, at least 1."""
@@ -174,7 +174,7 @@ class Idf(StaticWeights):
 class Sif(StaticWeights):
     """Smooth inverse frequency: mass(w) = a / (a + p(w)), with p the word's share of all tokens (Arora et al. 2017)."""
 
-    counts: Counts
+    counts: WordCounts
     a: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -241,7 +241,7 @@ class MaxPooled:
         if not sentences:
             return np.zeros(0)
         if not hasattr(self.encoder, "argmax_counts"):
-            return np.concatenate([one.shares for one in self.weigh(sentences)])
+            return np.concatenate([weighed.shares for weighed in self.weigh(sentences)])
         counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         # A word that the encoder left out would shift the shares of all that follow.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from evenli.core.errors import PairError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import parse_json_object
-from evenli.corpus.source import Record
+from evenli.corpus.source import SourceRecord
 
 _NO_GOLD = {"-", "-1"}
 _LABEL = 40  # characters of a gold label that are kept for counting
@@ -82,14 +82,14 @@ def plain_rows(lines: Sequence[bytes]) -> Rows:
     return Rows(written.decode("utf-8").split("\n"), [texts], invalid, nothing, [""] * len(lines))
 
 
-def table_rows(records: Iterable[Record], columns: Sequence[str]) -> Rows:
+def table_rows(records: Iterable[SourceRecord], columns: Sequence[str]) -> Rows:
     """Rows of a table or of JSON Lines."""
     rows = (_parse(record, columns) for record in records)
     originals, texts, *flags = zip(*rows, strict=True)
     return Rows(list(originals), [list(column) for column in zip(*texts, strict=True)], *map(list, flags))
 
 
-def _parse(record: Record, columns: Sequence[str]) -> tuple[str, list[str], bool, bool, str]:
+def _parse(record: SourceRecord, columns: Sequence[str]) -> tuple[str, list[str], bool, bool, str]:
     """One record, in the order of ``Rows``."""
     try:
         line, invalid = record.data.decode("utf-8"), False

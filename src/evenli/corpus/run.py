@@ -26,7 +26,7 @@ from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_ro
 from evenli.corpus.scored import COUNTS, FLAGS, SCORER_SETTINGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.settings import ReadSettings as ReadSettings
 from evenli.corpus.source import (
-    Record,
+    SourceRecord,
     choose_columns,
     fingerprint,
     is_plain,
@@ -138,7 +138,7 @@ class Chunk(NamedTuple):
 
     number: int
     start: int
-    records: list[bytes] | list[Record] | Rows
+    records: list[bytes] | list[SourceRecord] | Rows
 
     @property
     def size(self) -> int:
@@ -210,7 +210,7 @@ class Worker:
         return scores
 
 
-def _fitting(block: Sequence[bytes | Record], rows: int, size: int) -> tuple[int, int]:
+def _fitting(block: Sequence[bytes | SourceRecord], rows: int, size: int) -> tuple[int, int]:
     """How many rows of a block, and bytes, go into a shard with room for so many; its last row may exceed the bytes."""
     lengths = [len(row if isinstance(row, bytes) else row.data) for row in block[:rows]]
     total = sum(lengths)
@@ -304,7 +304,7 @@ class Job:
                 self.blank += len(block) - len(rows)
                 yield rows
 
-    def _chunk(self, records: list[Record] | Rows) -> Chunk:
+    def _chunk(self, records: list[SourceRecord] | Rows) -> Chunk:
         chunk = Chunk(self._shards, self._rows, records)
         self._shards += 1
         self._rows += chunk.size
@@ -336,9 +336,9 @@ class Job:
         # Hashing needs no interpreter, so that threads share the work; of many files it is most of what is left.
         with ThreadPoolExecutor() as pool:
             hashes = pool.map(hash_files, [[file] for file in scores.shards])
-            files = {file.name: one for file, one in zip(scores.shards, hashes, strict=True)}
+            files = {file.name: digest for file, digest in zip(scores.shards, hashes, strict=True)}
         written = self.run.read_hashes()
-        if changed := [name for name, one in files.items() if written.get(name, one) != one]:
+        if changed := [name for name, digest in files.items() if written.get(name, digest) != digest]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
         counts, highest = {**dict.fromkeys(FLAGS, 0), "blank_lines": self.blank}, 0.0
         for frame in scores.frames([*FLAGS, "pair_max"]):

@@ -240,15 +240,15 @@ def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int,
     ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
     whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))
     ranges = dict.fromkeys(ranks, whole)
-    while unknown := sorted({one for one in ranges.values() if one.low < one.high}):
+    while unknown := sorted({span for span in ranges.values() if span.low < span.high}):
         # Some at a time: the bins of a range are 1.5 MB.
-        bins = {one: _Bins(one) for one in unknown[:_RANGES]}
+        bins = {span: _Bins(span) for span in unknown[:_RANGES]}
         for part in parts():
             values = np.sort(part)
-            for one in bins.values():
-                one.add(values)
-        ranges = {rank: bins[one].find(rank) if one in bins else one for rank, one in ranges.items()}
-    return {rank: one.low for rank, one in ranges.items()}
+            for span in bins.values():
+                span.add(values)
+        ranges = {rank: bins[span].find(rank) if span in bins else span for rank, span in ranges.items()}
+    return {rank: span.low for rank, span in ranges.items()}
 
 
 @dataclass(frozen=True, order=True)

@@ -15,7 +15,7 @@ from evenli.core.settings import settings_of
 from evenli.core.store import scratch
 from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import DEFAULT, BiasScorer, SentenceBias
-from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
+from evenli.corpus.importance import Idf, MaxPooled, Sif, Uniform, Weights, WordCounts
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
@@ -82,7 +82,7 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
 AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"
 
 
-def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = None) -> AnyScorer:
+def make_scorer(settings: ScoreSettings, source: str | Path | WordCounts | None = None) -> AnyScorer:
     """Load vectors, direction and weights.
 
     ``source`` is the corpus to count words in, if the settings name none; or its words, counted already.
@@ -91,7 +91,7 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     if settings.vectors is None and not settings.has_own_vectors:
         return _contextual(settings)
     vectors = None if settings.vectors is None else load_vectors(settings.vectors)
-    weights = _weights(settings, vectors, source if isinstance(source, Counts) else settings.counts or source)
+    weights = _weights(settings, vectors, source if isinstance(source, WordCounts) else settings.counts or source)
     if vectors is None:
         vectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]  # the encoder brings its own
     own_pairs = settings.pairs == "ten" and settings.lang != "en"  # those of the language, where none are given
@@ -145,7 +145,7 @@ def read_words(file: str | Path) -> list[str]:
     return kept
 
 
-def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | Counts | None) -> Weights:
+def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | WordCounts | None) -> Weights:
     if settings.encoder is not None:
         kind, _, target = settings.encoder.partition(":")
         if kind == "infersent":
@@ -159,9 +159,9 @@ def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str |
         return Uniform()
     if counts is None:
         raise InputError(f"weights {settings.weights} need a corpus to count words in; name it (--counts)")
-    if not isinstance(counts, Counts):
+    if not isinstance(counts, WordCounts):
         # The columns are those of the corpus that is scored; another one may have others.
-        counts = Counts.count(corpus_texts(counts, settings.columns if settings.counts is None else None))
+        counts = WordCounts.count(corpus_texts(counts, settings.columns if settings.counts is None else None))
     return (Idf if settings.weights == "idf" else Sif)(counts)
 
 
@@ -232,7 +232,7 @@ def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, 
     with scratch(run) as folder:
         kept = KeptRows(folder) if settings.counts is None else None
         columns = None if kept is None else settings.columns
-        counts = Counts.count(corpus_texts(settings.counts or source, columns, kept))
+        counts = WordCounts.count(corpus_texts(settings.counts or source, columns, kept))
         scorer = make_scorer(settings, counts)
         stored = stored_settings(replace(settings, counts=settings.counts or source))
         reading = ReadSettings(settings.columns, settings.batch, stored, kept)
@@ -256,7 +256,7 @@ def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tu
         if encoder and parse_spec(str(encoder))[0] not in DATA_BACKENDS:
             return None, f"the encoder {encoder} is code, which is never imported because a file names it"
         file = scored.path / COUNTS
-        counts = Counts.load(file) if file.is_file() else None
+        counts = WordCounts.load(file) if file.is_file() else None
         scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}), counts)
     except (EvenliError, TypeError, KeyError) as error:
         return None, str(error)

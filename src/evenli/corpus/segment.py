@@ -68,7 +68,7 @@ class SegmentedScorer:
     def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
         """Score texts and show their words."""
         cut = self.scorer.explain([self.segmenter(text or "") for text in texts])
-        return [replace(one, text=text or "") for text, one in zip(texts, cut, strict=True)]
+        return [replace(sentence, text=text or "") for text, sentence in zip(texts, cut, strict=True)]
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]."""

@@ -81,7 +81,7 @@ class RemoteFile:
 SourceFile = Path | RemoteFile
 
 
-class Record(NamedTuple):
+class SourceRecord(NamedTuple):
     """One row of a table or of JSON Lines, as it travels to the process that scores it: a JSON object.
 
     ``cells`` is the row itself where the file is a table; a line of JSON is parsed only where it is scored.
@@ -200,17 +200,17 @@ def _pair_columns(names: Iterable[str]) -> tuple[str, ...]:
     return columns["premise"], columns["hypothesis"]
 
 
-def read_records(file: SourceFile) -> Iterator[Record | None]:
+def read_records(file: SourceFile) -> Iterator[SourceRecord | None]:
     """The rows of a table or of JSON Lines; None stands for a blank line, which is not a row."""
     kind, name = file_kind(file), file.name
     if kind == ".parquet":
         with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
             for number, row in iter_parquet(path, str(file), at_once=_PARQUET_ROWS):
-                yield Record(json.dumps(row, ensure_ascii=False, default=str).encode(), name, number, row)
+                yield SourceRecord(json.dumps(row, ensure_ascii=False, default=str).encode(), name, number, row)
     elif kind in {".json", ".jsonl"}:
         for number, line in _lines(file):
             line = line.strip()
-            yield Record(line, name, number) if line else None
+            yield SourceRecord(line, name, number) if line else None
     else:
         yield from _table_records(file, commas=kind == ".csv")
 
@@ -226,7 +226,7 @@ def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, first)
 
 
-def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]:
+def _table_records(file: SourceFile, *, commas: bool) -> Iterator[SourceRecord | None]:
     # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
     lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
     for number, row in parse_table(lines, file.name, commas=commas, blanks=True):
@@ -234,7 +234,7 @@ def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]
             more = len(row[None])  # type: ignore[index]
             raise PairError(f"{file.name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
         data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
-        yield Record(data, file.name, number, row) if row else None
+        yield SourceRecord(data, file.name, number, row) if row else None
 
 
 def is_remote(source: object) -> bool:

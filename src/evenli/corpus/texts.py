@@ -52,7 +52,9 @@ def print_direction(summary: DirectionSummary | ContextualSummary) -> None:
     print(
         f"{summary.vectors}: {summary.words:,} words, {summary.dimension} numbers each; {summary.pairs} pairs{missing}"
     )
-    agreement = "".join(f"; cosine with the {other} list {number(one)}" for other, one in summary.agreement.items())
+    agreement = "".join(
+        f"; cosine with the {other} list {number(cosine)}" for other, cosine in summary.agreement.items()
+    )
     print(
         f"first component: {percent(summary.explained, 1)} of the variance of the pairs (lengths kept: "
         f"{percent(summary.explained_raw, 1)}); without one pair the direction turns to cosine "

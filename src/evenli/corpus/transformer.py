@@ -109,8 +109,8 @@ class TransformerArgmax(TransformerEncoder):
         A text may be given as its words, which are then encoded with a space between two of them.
         """
         every = self._outputs(texts, None)
-        totals = (np.bincount(one.owners, one.counts, len(one.words)).astype(np.int64) for one in every)
-        return [Pooled(one.words, total.tolist(), self.dimension) for one, total in zip(every, totals, strict=True)]
+        totals = (np.bincount(text.owners, text.counts, len(text.words)).astype(np.int64) for text in every)
+        return [Pooled(text.words, total.tolist(), self.dimension) for text, total in zip(every, totals, strict=True)]
 
     def pieces(self, texts: Sequence[str], direction: FloatArray) -> list[Pieces]:
         """The word-pieces of every text, how much each counts, and the cosine of its output with a direction."""
@@ -221,7 +221,7 @@ def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = 
     """Attributions of the tokens of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
     captum = need("captum.attr", extra="attribution", purpose="importance gradients")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
-    mask = next((one for one in (tokenizer.mask_token_id, tokenizer.unk_token_id) if one is not None), None)
+    mask = next((token for token in (tokenizer.mask_token_id, tokenizer.unk_token_id) if token is not None), None)
     if mask is None:
         raise ModelError("this tokenizer has no mask, which integrated gradients start from; use importance max")
     special = torch.tensor(sorted(tokenizer.all_special_ids), device=tensors["input_ids"].device)

@@ -30,7 +30,7 @@ from evenli.core.io import json_text, read_json
 from evenli.core.store import RunDir, is_stamped, stamp
 from evenli.encoders.base import EncoderRequest, Pooled, parts_of
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
+from evenli.encoders.vocabulary import MARKERS, JoinedTokens, Vocabulary, pack, surround, words_of
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
@@ -243,7 +243,7 @@ class BiLSTMMax:
         encoder.vocabulary.known(stored.words)
         return encoder
 
-    def _argmax_counts(self, tokens: Tokens) -> NDArray[np.int64]:
+    def _argmax_counts(self, tokens: JoinedTokens) -> NDArray[np.int64]:
         counts = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
         starts = torch.from_numpy(tokens.starts).to(self.device)
         for rows, outputs, _ in self._outputs(tokens):
@@ -251,7 +251,7 @@ class BiLSTMMax:
             counts.scatter_add_(0, holders, torch.ones((), dtype=torch.int32, device=self.device).expand_as(holders))
         return np.asarray(counts.cpu().numpy(), dtype=np.int64)
 
-    def _outputs(self, tokens: Tokens) -> Iterator[tuple[Any, Any, Any]]:
+    def _outputs(self, tokens: JoinedTokens) -> Iterator[tuple[Any, Any, Any]]:
         """Outputs of sentences of similar length, the longest first: their places, outputs and lengths."""
         if len(self._table) < len(self.vocabulary):  # words met since the last batch
             new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])

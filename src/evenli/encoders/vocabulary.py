@@ -17,7 +17,7 @@ MARKERS = ("<s>", "</s>")
 
 
 @dataclass(frozen=True)
-class Tokens:
+class JoinedTokens:
     """Sentences as vocabulary ids end to end: sentence ``i`` is ``ids[starts[i] : starts[i] + lengths[i]]``."""
 
     ids: NDArray[np.int32]
@@ -41,7 +41,7 @@ class _WordIds(dict[str, int]):
         return number
 
 
-def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
+def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> JoinedTokens:
     """Sentences from the numbers of all their words: unknown words (-1) are left out, markers put around the rest.
 
     >>> tokens = surround(np.array([7, -1, 8, -1], dtype=np.int32), np.array([3, 0, 1]))
@@ -57,7 +57,7 @@ def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
     placed = np.full(int(lengths.sum()), -1, dtype=np.int32)
     placed[starts], placed[starts + lengths - 1] = 0, 1
     placed[placed < 0] = ids[known]
-    return Tokens(placed, starts, lengths)
+    return JoinedTokens(placed, starts, lengths)
 
 
 class Vocabulary:
@@ -91,7 +91,7 @@ class Vocabulary:
         """Numbers of many words."""
         return np.fromiter(map(self._ids.__getitem__, words), dtype=np.int32, count=len(words))
 
-    def tokens(self, texts: Iterable[str | Sequence[str]]) -> Tokens:
+    def tokens(self, texts: Iterable[str | Sequence[str]]) -> JoinedTokens:
         """Markers around the known words of every text; a text may be given as its words."""
         lists = [words_of(text) for text in texts]
         sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
@@ -135,10 +135,10 @@ class Packed(NamedTuple):
     lengths: NDArray[np.int64]  # tokens of every sentence, in the order given
 
 
-def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:
+def pack(tokens: JoinedTokens, rows: NDArray[np.int64]) -> Packed:
     """Pack some sentences.
 
-    >>> tokens = Tokens(np.array([0, 1, 0, 7, 8, 1], dtype=np.int32), np.array([0, 2]), np.array([2, 4]))
+    >>> tokens = JoinedTokens(np.array([0, 1, 0, 7, 8, 1], dtype=np.int32), np.array([0, 2]), np.array([2, 4]))
     >>> packed = pack(tokens, np.array([0, 1]))
     >>> packed.ids.tolist(), packed.sizes.tolist()
     ([0, 0, 7, 1, 8, 1], [2, 2, 1, 1])

@@ -29,7 +29,7 @@ from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.training.bilstm_trainer import features, make_head, part
 from evenli.training.data import Examples, find_repeats, read_examples, split_files
 from evenli.training.fast.bilstm import make_trainer
-from evenli.training.progress import Progress, TrainingDir, clock
+from evenli.training.progress import ProgressLine, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
 from evenli.training.settings import EncoderSettings as EncoderSettings
 
@@ -98,7 +98,7 @@ def train_encoder(
         if finished := directory.finished(lambda record: _parse_outcome(record, directory.path)):
             return finished
         if remark := find_repeats(train).remark():
-            Progress(shown=settings.shown).note(f"warning: {remark}")
+            ProgressLine(shown=settings.shown).note(f"warning: {remark}")
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
         return _Run(directory, trainer, settings).train(dev)
 
@@ -142,7 +142,7 @@ class _Run:
     def train(self, dev: Examples) -> EncoderOutcome:
         """All epochs that are left; encoder and classifier of the best one are written."""
         trainer, recipe, history = self.trainer, self.trainer.recipe, self.history
-        progress = Progress(shown=self.settings.shown)
+        progress = ProgressLine(shown=self.settings.shown)
         tokens = trainer.prepare(dev)
         if self.directory.resume(self._load):
             progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
@@ -170,7 +170,7 @@ class _Run:
         self.directory.finish(self._write, record)
         return _parse_outcome(record, self.directory.path)
 
-    def _epoch(self, lr: float, tokens: Any, progress: Progress) -> EpochResult:
+    def _epoch(self, lr: float, tokens: Any, progress: ProgressLine) -> EpochResult:
         trainer, epoch, began = self.trainer, len(self.history), time.perf_counter()
         loss, right = trainer.run_epoch(epoch, lr, progress)
         accuracy = trainer.accuracy(tokens)

@@ -24,9 +24,9 @@ from evenli.core.errors import ModelError
 from evenli.core.labels import LABELS
 from evenli.encoders.bilstm import arithmetic, check_dtype, make_lstm, pool, run_lstm
 from evenli.encoders.vectors import WordVectors
-from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
+from evenli.encoders.vocabulary import JoinedTokens, Vocabulary, pack
 from evenli.training.data import Examples
-from evenli.training.progress import Progress, Report
+from evenli.training.progress import ProgressLine, Report
 from evenli.training.recipe import EncoderRecipe
 
 _CHUNK = 256  # batches on the device at a time
@@ -56,7 +56,7 @@ def part(state: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]
 class PairTokens:
     """Premises at even and hypotheses at odd places."""
 
-    tokens: Tokens
+    tokens: JoinedTokens
     labels: NDArray[np.int64]
 
     @cached_property
@@ -91,7 +91,7 @@ class EncoderTrainer:
         return PairTokens(self.vocabulary.tokens(both), np.asarray(pairs.labels, dtype=np.int64))
 
     def run_epoch(
-        self, epoch: int, lr: float, progress: Progress | None = None, limit: int | None = None
+        self, epoch: int, lr: float, progress: ProgressLine | None = None, limit: int | None = None
     ) -> tuple[float, float]:
         """Train on all pairs once, or on the first ``limit`` batches; mean loss and accuracy."""
         plan = self.plan(epoch)[:limit]

@@ -243,7 +243,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpochPlan:
     """One epoch: ``rows[step]`` are the pairs of a batch and ``lengths[step]`` what they are padded to."""
 
     rows: NDArray[np.int64]
@@ -267,7 +267,7 @@ def padded_lengths(max_length: int, positions: int | None = None) -> tuple[int, 
 
 def plan_epoch(
     lengths: NDArray[np.int64], batch_size: int, padded: Sequence[int], *, seed: int, epoch: int, chunk: int = 100
-) -> Plan:
+) -> EpochPlan:
     """Shuffle all pairs, sort by length inside chunks of so many batches, cut into batches, shuffle the batches."""
     # Which pairs meet in a batch stays random: a chunk is a random sample, and pairs of the same padded length keep
     # their shuffled order in it.
@@ -283,4 +283,4 @@ def plan_epoch(
     rows.reshape(-1)[: len(order)] = order
     rows = rows[generator.permutation(steps)]
     widest = np.where(rows == NOBODY, 0, bucket[rows]).max(axis=1)
-    return Plan(rows, [int(padded[index]) for index in widest])
+    return EpochPlan(rows, [int(padded[index]) for index in widest])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.models.loading import position_limit
 from evenli.core.errors import ModelError
-from evenli.training.data import NOBODY, FlatTokens, Plan, padded_lengths, plan_epoch
+from evenli.training.data import NOBODY, EpochPlan, FlatTokens, padded_lengths, plan_epoch
 from evenli.training.fast.stepper import Stepper, World, score
 from evenli.training.progress import Report, clock
 from evenli.training.recipe import Recipe
@@ -107,12 +107,12 @@ class Trainer:
             yield Report(self.step, epoch, loss, accuracy, lr, pairs, time.perf_counter() - began)
             began = time.perf_counter()
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: EpochPlan) -> None:
         """Compile and capture what the steps of an epoch need, where that is done at all."""
         self.model.train()
         self.stepper.prepare(plan.lengths)
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch."""
         size, seed = self.recipe.batch_size, self.recipe.seed
         return plan_epoch(self.data.lengths, size, self.padded, seed=seed, epoch=epoch)
@@ -170,7 +170,7 @@ class Trainer:
         else:
             torch.set_rng_state(state)
 
-    def _check_losses(self, losses: NDArray[np.float32], plan: Plan, start: int) -> None:
+    def _check_losses(self, losses: NDArray[np.float32], plan: EpochPlan, start: int) -> None:
         broken = np.flatnonzero(~np.isfinite(losses))
         if len(broken):
             first = int(broken[0])

@@ -24,7 +24,7 @@ from evenli.training.data import TrainingData, check_classes, find_repeats, over
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
-from evenli.training.progress import Metrics, Progress, TrainingDir, accuracy, accuracy_text, make_trackers
+from evenli.training.progress import Metrics, ProgressLine, TrainingDir, accuracy, accuracy_text, make_trackers
 from evenli.training.recipe import Recipe
 from evenli.training.settings import TrainSettings as TrainSettings
 
@@ -72,7 +72,7 @@ def train(
     recipe, settings = recipe or Recipe(), settings or TrainSettings()
     world = join_world(settings.device)
     device = world.device or pick_device(torch, settings.device)
-    progress = Progress(shown=settings.shown and world.leads)
+    progress = ProgressLine(shown=settings.shown and world.leads)
     train_pairs = read_examples(data, settings.style)
     check_classes(train_pairs)
     dev_pairs = read_examples(dev, settings.style) if dev else None
@@ -130,7 +130,7 @@ class _SeedRun:
     data: TrainingData
     trainer: Trainer
     settings: TrainSettings
-    progress: Progress
+    progress: ProgressLine
     seconds: float = 0.0
     history: list[Estimate] = field(default_factory=list)
 

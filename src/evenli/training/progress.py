@@ -77,7 +77,7 @@ class Report:
         return self.pairs / max(self.seconds, 1e-9)
 
 
-class Progress:
+class ProgressLine:
     """Shows reports: one line rewritten in a terminal, a line now and then in a file, nothing if not ``shown``."""
 
     def __init__(self, *, shown: bool = True) -> None:

@@ -178,10 +178,10 @@ def complete_design(given: Mapping[str, Any], earlier: Design | None = None, *, 
         if double := " and ".join(f"{name} (--{name})" for name in ("rates", "width") if name in chosen):
             raise InputError(f"a first look (--quick) has its own rates and width; leave it or {double} out")
         chosen |= {"width": 50} | ({} if set(CAUSES) & set(chosen) else {"rates": "0,0.5,1"})
-    for one in own_fields(Design):
-        parse = option_of(one).parse
-        if parse is not None and isinstance(chosen.get(one.name), str):
-            chosen[one.name] = parse(chosen[one.name])
+    for field in own_fields(Design):
+        parse = option_of(field).parse
+        if parse is not None and isinstance(chosen.get(field.name), str):
+            chosen[field.name] = parse(chosen[field.name])
     if earlier is not None:
         # An earlier sweep keeps its design: what differs from it is refused where both are compared.
         return settings_of(Design, earlier, chosen, "a design") if chosen else None

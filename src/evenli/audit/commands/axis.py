@@ -38,13 +38,13 @@ def check(
     from evenli.words import load_axis
 
     loaded, problems = load_axis(axis), check_axis(axis)
-    errors = [one for one in problems if one.kind == "error"]
+    errors = [problem for problem in problems if problem.kind == "error"]
     words, languages = len(loaded.typed_words), ", ".join(loaded.languages)
     terminal.answer(
         as_json,
-        {"axis": loaded.id, "problems": [{"kind": one.kind, "text": one.text} for one in problems]},
+        {"axis": loaded.id, "problems": [{"kind": problem.kind, "text": problem.text} for problem in problems]},
         f"{loaded.title}: {len(loaded.groups)} groups, {words} words, {languages}",
-        *([f"{one.kind}: {one.text}" for one in problems] or ["nothing is missing"]),
+        *([f"{problem.kind}: {problem.text}" for problem in problems] or ["nothing is missing"]),
     )
     if errors:
         raise InputError(f"axis '{loaded.id}' has {len(errors)} error(s), first: {errors[0].text}")

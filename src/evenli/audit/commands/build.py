@@ -76,7 +76,7 @@ def _print_probe(written: ProbeFile) -> None:
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in (report.dropped or {}).items())
         terminal.say(f"{report.sentences:,} sentences, {report.matched:,} with an occupation, {report.kept:,} kept")
         terminal.say(f"dropped: {dropped or 'none'}")
-        direct, filled = (sum(one[key] for one in report.occupations.values()) for key in ("direct", "filled"))
+        direct, filled = (sum(counts[key] for counts in report.occupations.values()) for key in ("direct", "filled"))
         terminal.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
     for note in pairs.notes:
         terminal.warn(note)

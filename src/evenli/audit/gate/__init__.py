@@ -136,7 +136,7 @@ def gate(
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
         old = baseline if isinstance(baseline, Audit) else load_run(baseline)
-        allowed = next((one for one in (max_worse, rules.max_worse) if one is not None), MAX_WORSE)
+        allowed = next((bound for bound in (max_worse, rules.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
     result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
     if junit is not None:
@@ -168,7 +168,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     is_shipped = policy.name in shipped_policies()
     suites = [get_suite(name) for name in result.suites]
     if is_shipped:
-        every += tuple(replace(one, suite=suite.name) for suite in suites for one in suite.bounds)
+        every += tuple(replace(bound, suite=suite.name) for suite in suites for bound in suite.bounds)
     clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
     # Suites that the policy is about; there are none where a clause is about every run.
     read = list(dict.fromkeys(clause.suite for clause in every))
@@ -196,7 +196,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
     known = fields(result)
-    return [replace(_check(one, result, known), name=f"fail if {one}") for one in conditions]
+    return [replace(_check(condition, result, known), name=f"fail if {condition}") for condition in conditions]
 
 
 def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> Check:

@@ -45,14 +45,14 @@ _TOKEN = re.compile(
 )
 
 
-class Outcome(NamedTuple):
+class ConditionResult(NamedTuple):
     """Whether a condition is true (None where a value it needs is undefined), and the fields it names."""
 
     holds: bool | None
     values: dict[str, Value]
 
 
-def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
+def evaluate(text: str, known: Mapping[str, Value]) -> ConditionResult:
     """Decide a condition on a table of fields.
 
     Every field is looked up, also where ``and`` or ``or`` would not need it: a misspelt name never hides, and a
@@ -65,7 +65,7 @@ def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
     holds = parser.decide()
     if not parser.values:
         raise InputError(f'the condition "{text}" names no field of the results, so it always says the same')
-    return Outcome(None if None in parser.values.values() else holds, parser.values)
+    return ConditionResult(None if None in parser.values.values() else holds, parser.values)
 
 
 def fields(result: AuditResult) -> dict[str, Value]:
@@ -141,8 +141,8 @@ def _walked(name: str, held: Any) -> dict[str, Value]:
         held = held.stored_fields()
     known: dict[str, Value] = {}
     if isinstance(held, Mapping):
-        for key, one in held.items():
-            known |= _walked(name.format(key=key) if "{key}" in name else f"{name}.{key}", one)
+        for key, entry in held.items():
+            known |= _walked(name.format(key=key) if "{key}" in name else f"{name}.{key}", entry)
     elif "{" not in name:
         known[name] = len(held)
     for row in held if isinstance(held, list) and "{" in name else ():
@@ -150,8 +150,8 @@ def _walked(name: str, held: Any) -> dict[str, Value]:
         if "{column}" not in name:
             known |= _walked(name.format(**columns), row)
             continue
-        for column, one in columns.items():
-            known |= _walked(name.format(**{**columns, "column": column}), one)
+        for column, entry in columns.items():
+            known |= _walked(name.format(**{**columns, "column": column}), entry)
     return known
 
 
@@ -220,7 +220,7 @@ class _Parser:
         if None in values:
             return False  # the condition is undecided, whatever the other parts say
         self._check_kinds(values, sign)
-        if "verdict" in names and (wrong := [one for one in values if one not in VERDICTS]):
+        if "verdict" in names and (wrong := [value for value in values if value not in VERDICTS]):
             raise self._refused(f": no verdict {wrong[0]!r}; there are {', '.join(VERDICTS)}")
         return bool(_OPERATORS[sign](*values))
 

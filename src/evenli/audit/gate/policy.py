@@ -75,12 +75,12 @@ def load_policy(given: Policy | str | Path) -> Policy:
         policy = msgspec.convert(read_toml(file), Policy)
     except msgspec.ValidationError as error:
         raise InputError(f"{given}: {error}") from error
-    keys = [(one.name, one.suite) for one in policy.clauses]
+    keys = [(clause.name, clause.suite) for clause in policy.clauses]
     if not keys:
         raise InputError(f"{given}: a policy needs at least one [[clause]]")
     if twice := next((name for name, suite in keys if keys.count((name, suite)) > 1), None):
         raise InputError(f"{given}: two clauses are called '{twice}'")
-    return structs.replace(policy, name=_line(policy.name), clauses=[_lines(one) for one in policy.clauses])
+    return structs.replace(policy, name=_line(policy.name), clauses=[_lines(clause) for clause in policy.clauses])
 
 
 def _lines(clause: Clause) -> Clause:

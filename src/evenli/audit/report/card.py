@@ -69,8 +69,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     is_mute = audit.verdict.code == "none" if asked.judges else competence is None or bool(result.problem)
     listed = asked.listed or (result.headline or asked.headline,)
     metrics: list[tuple[str, str, Estimate]] = [
-        (name, f"{one.title}, {one.direction}", one)
-        for name, one in result.measures.items()
+        (name, f"{measure.title}, {measure.direction}", measure)
+        for name, measure in result.measures.items()
         if name in listed and not is_mute
     ]
     if competence:
@@ -91,7 +91,7 @@ def eval_results(audit: Audit) -> list[EvalResult]:
             source_name=f"evenli {audit.header.get('evenli', '?')}",
             source_url=SOURCE,
         )
-        for name, title, plain in ((name, title, one.to_dict()) for name, title, one in metrics)
+        for name, title, plain in ((name, title, estimate.to_dict()) for name, title, estimate in metrics)
         if plain["value"] is not None
     ]
 
@@ -140,7 +140,7 @@ def _competence(audit: Audit) -> str:
     competence = audit.result.competence
     if not competence:
         return "Competence at the task was not assessed."
-    gold, stated = (f"{one.shown} of {one.n}" for one in (competence.gold, competence.stated))
+    gold, stated = (f"{share.shown} of {share.n}" for share in (competence.gold, competence.stated))
     return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
 
 
@@ -161,12 +161,12 @@ def to_markdown(summary: Summary) -> str:
         columns = [summary.question, *(f">{prose(share.label)}" for share in summary.bars[0].shares)]
         rows = []
         for bar in summary.bars:
-            cells = [f"{percent(one.value)} ({range_of(one.low, one.high)})" for one in bar.shares]
+            cells = [f"{percent(reading.value)} ({range_of(reading.low, reading.high)})" for reading in bar.shares]
             rows.append([f"{prose(bar.name)}, {bar.sentences:,} sentences", *cells])
         parts.append(pipe_table(columns, rows))
     parts += [f"{summary.scale}", ""] if summary.scale else []
-    for one in summary.numbers:
-        parts.append(f"- **{prose(one.name)}: {one.value}** ({prose(one.text)}) {prose(one.meaning)}")
+    for fact in summary.numbers:
+        parts.append(f"- **{prose(fact.name)}: {fact.value}** ({prose(fact.text)}) {prose(fact.meaning)}")
     if summary.example is not None:
         answers = ", ".join(f"{word} {percent(share)}" for word, share, _, _ in summary.example.answers)
         said = f"“{prose(summary.example.premise)}” Does it follow: “{prose(summary.example.hypothesis)}”?"
@@ -218,7 +218,7 @@ def command(audit: Audit) -> str:
 def suite_of(audit: Audit) -> str:
     """The suite that the section is about: the one that judges; where none does, the first that says enough alone."""
     suites = [get_suite(name) for name in audit.result.suites]
-    suite = judging(audit.result.suites) or next((one for one in suites if one.self_sufficient), None)
+    suite = judging(audit.result.suites) or next((candidate for candidate in suites if candidate.self_sufficient), None)
     if suite is None:
         judges = [name for name in SUITES if get_suite(name).judges]
         held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
@@ -295,7 +295,7 @@ def merged(audit: Audit, text: str, name: str) -> str:
     ours = eval_results(audit)
     if ours:
         about.model_name = about.get("model_name") or audit.result.model.name
-        about.eval_results = [*(one for one in about.get("eval_results") or [] if not _replaced(one, ours[0])), *ours]
+        about.eval_results = [*(old for old in about.get("eval_results") or [] if not _replaced(old, ours[0])), *ours]
     card.text = _with_section(card.text, audit, name)
     return str(card)
 

@@ -73,7 +73,7 @@ def rankings(views: Sequence[RunView]) -> list[tuple[str, list[RankingRow]]]:
 def _ranking(views: Sequence[RunView], suite: Suite, members: Sequence[int]) -> tuple[str, list[RankingRow]]:
     """Models that have a verdict and a defined score are ranked; the others stand below them."""
     scores = {i: views[i].result.suites[suite.name] for i in members}
-    intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
+    intervals = {i: (score.value, score.low, score.high) for i, score in scores.items()}
     # A mute model has a low score and no verdict; ranked, it would come first.
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
     places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
@@ -101,10 +101,12 @@ def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     for asked, name, title in compared:
         points, even = [], 0.0
         for row in rows:
-            one = row.result.suites[asked].measures.get(name) if asked in row.result.suites else None
-            if one is not None:
-                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[asked].problem)))
-                even = one.ideal
+            measure = row.result.suites[asked].measures.get(name) if asked in row.result.suites else None
+            if measure is not None:
+                points.append(
+                    Dot(row.name, measure.value, measure.low, measure.high, bool(row.result.suites[asked].problem))
+                )
+                even = measure.ideal
         drawn.append((title, Markup(dots(title, points, even))))
     return drawn
 
@@ -138,7 +140,7 @@ def _most_different(ranked: Sequence[RankingRow]) -> str:
     gaps = []
     for name, (_, _, words) in ranked[0].suite.ranked.items():
         estimates = [(row.scored.measures[name], row.name) for row in ranked if words and name in row.scored.measures]
-        estimates = [(one, model) for one, model in estimates if not math.isnan(one.low)]
+        estimates = [(estimate, model) for estimate, model in estimates if not math.isnan(estimate.low)]
         if len(estimates) > 1:
             (least, below), (most, above) = (pick(estimates, key=lambda pair: pair[0].value) for pick in (min, max))
             if least.high < most.low:
@@ -183,7 +185,9 @@ def _across(audit: Audit) -> list[str]:
     result: Any = audit.result.suites[ROBUST]
     said = []
     for name in _causes():
-        one = result.cause(name)
-        ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
-        said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)
+        cause = result.cause(name)
+        ends = f"{number(cause.lowest, 2)} to {number(cause.highest, 2)}"
+        said.append(
+            f"{cause.verdict}: {cause.holds} of {cause.wordings} wordings, {ends}" if cause.wordings else cause.verdict
+        )
     return said

@@ -128,10 +128,10 @@ def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
     """Two runs, item by item."""
     compared = compare_runs(first.path, second.path)
     parts = []
-    for suite, (one,) in compared.suites.items():
+    for suite, (comparison,) in compared.suites.items():
         rows = [
             (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
-            for name, change in one.measures.items()
+            for name, change in comparison.measures.items()
         ]
         parts.append(Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)

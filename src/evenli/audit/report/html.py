@@ -111,7 +111,7 @@ def render(audits: Sequence[Audit]) -> str:
     # A page of one axis holds no word of another.
     subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
     title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
-    formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
+    formulas = {m.title: m for view in views for shown in view.suites for m in shown.result.measures.values()}
     methods, unranked = _methods(views), [view.name for view in views if view.ranked is None]
     text = ""
     # Each level leaves out more, until the file is small enough.
@@ -132,7 +132,7 @@ def render(audits: Sequence[Audit]) -> str:
             stable=stability([(view.name, view.audit) for view in views]) if len(views) > 1 else [],
             formulas=list(formulas.values()),
             methods=methods,
-            references=list(dict.fromkeys(one for method in methods for one in method.references)),
+            references=list(dict.fromkeys(reference for method in methods for reference in method.references)),
         )
         if len(text.encode("utf-8", "replace")) < LIMIT:
             return text
@@ -148,7 +148,9 @@ class SuiteView:
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
         self.title = capitalised(self.suite.title)
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
-        self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
+        self.slices = list(
+            dict.fromkeys(part for measure in self.result.measures.values() for part in measure.by_stereotype)
+        )
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         # A chart is drawn once, however often the page is filled.
         self.blocks = [
@@ -221,10 +223,8 @@ class RunView:
 def _methods(views: Sequence[RunView]) -> list[Texts]:
     """How the suites of a page measure, each text once; in the words of two genders where any run is about them."""
     about = next((view.about for view in views if view.about.of_gender), views[0].about)
-    texts = {
-        (one.method, one.references): one for one in (one.suite.texts(about) for view in views for one in view.suites)
-    }
-    return list(texts.values())
+    every = (shown.suite.texts(about) for view in views for shown in view.suites)
+    return list({(texts.method, texts.references): texts for texts in every}.values())
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:

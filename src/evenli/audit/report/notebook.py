@@ -46,8 +46,8 @@ def show(audit: Audit) -> str:
     grey = _GREY if summary.problem else ""
     # The first screen is about one suite; the table has the headline of each.
     rows = (
-        (get_suite(name).title, one.main.title, number(one.value), interval(one.low, one.high))
-        for name, one in audit.result.suites.items()
+        (get_suite(name).title, suite.main.title, number(suite.value), interval(suite.low, suite.high))
+        for name, suite in audit.result.suites.items()
     )
     cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     table = f"<table><tr><th>suite</th><th>score</th><th>value</th><th>interval</th></tr>{cells}</table>"
@@ -71,9 +71,9 @@ def readings_chart(summary: Summary) -> Any:
     """Who the model sees: a row per kind of jobs, a bar per reading with its interval."""
     alt = load_altair("a chart")
     values = [
-        {"jobs": bar.name, "read as": one.label, "share": one.value, "low": one.low, "high": one.high}
+        {"jobs": bar.name, "read as": share.label, "share": share.value, "low": share.low, "high": share.high}
         for bar in summary.bars
-        for one in bar.shares
+        for share in bar.shares
     ]
     order = [share.label for share in summary.bars[0].shares]
     colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in summary.bars[0].shares])

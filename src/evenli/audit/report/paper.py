@@ -68,9 +68,9 @@ _CHANGES = {"difference": "value", "difference_low": "low", "difference_high": "
 
 
 def _row(
-    suite: str, name: str, model: str, one: Estimate, change: Difference | None = None, base: str | None = None
+    suite: str, name: str, model: str, estimate: Estimate, change: Difference | None = None, base: str | None = None
 ) -> dict[str, str | float | None]:
-    numbers = {key: float(getattr(one, key)) for key in ("value", "low", "high")}
+    numbers = {key: float(getattr(estimate, key)) for key in ("value", "low", "high")}
     changes = {key: float(getattr(change, field)) if change else None for key, field in _CHANGES.items()}
     about = {"suite": suite, "measure": get_measure(name).title.strip(), "model": model}
     return {**about, **numbers, **changes, "compared_with": base}
@@ -95,11 +95,11 @@ def _notes(compared: RunComparison) -> list[str]:
     """What a caption should say: the pairs, the level, what p is corrected for, and what may be concluded."""
     notes = []
     for suite, comparisons in compared.suites.items():
-        described, card, one = get_suite(suite), compared.runs[0].result.data_of(suite), comparisons[0]
+        described, card, comparison = get_suite(suite), compared.runs[0].result.data_of(suite), comparisons[0]
         where = f" of {card.name} ({card.lang})" if card else ""
         notes.append(
-            f"{described.title}: {one.n:,} shared {described.items}{where}, "
-            f"{one.clusters['occupations']} occupations, {one.clusters['templates']} templates. "
+            f"{described.title}: {comparison.n:,} shared {described.items}{where}, "
+            f"{comparison.clusters['occupations']} occupations, {comparison.clusters['templates']} templates. "
             f"{compared.scoring.level:.0%} intervals. A difference is to the first model, pair by pair. "
             f"{_family(len(described.tested), len(comparisons))}"
         )

@@ -127,7 +127,7 @@ def _show_suite(suite: Suite, result: SuiteResult, blocks: Sequence[Block], cons
 
 def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
     """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
-    own = [name for name, one in result.measures.items() if suite.causes and one.reference == "evenli"]
+    own = [name for name, measure in result.measures.items() if suite.causes and measure.reference == "evenli"]
     others = [name for name in result.measures if name not in own]
     return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
 
@@ -135,7 +135,8 @@ def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures")
 def marks(suite: Suite) -> dict[str, str]:
     """How the rows of measures look: ``part`` of the one above, ``this`` for those in bold."""
     looks = {
-        one.name: "part" if one.title.startswith(" ") else "this" if one.stressed else "" for one in suite.measures
+        measure.name: "part" if measure.title.startswith(" ") else "this" if measure.stressed else ""
+        for measure in suite.measures
     }
     return {name: look for name, look in looks.items() if look}
 
@@ -153,15 +154,15 @@ def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: 
     titles = [f">{suite.slice_title.format(name)}" for name in slices]
     rows, stressed, looks = [], [], marks(suite)
     for at, name in enumerate(names):
-        one, look = result.measures[name], looks.get(name)
-        title = f"  {one.title}" if look == "part" else one.title
-        if math.isnan(one.value):  # the note takes the place of the numbers
-            rows.append([title, number(one.value), one.note])
+        measure, look = result.measures[name], looks.get(name)
+        title = f"  {measure.title}" if look == "part" else measure.title
+        if math.isnan(measure.value):  # the note takes the place of the numbers
+            rows.append([title, number(measure.value), measure.note])
             continue
         stressed += [at] if look == "this" else []
-        parts = [_short(one.by_stereotype[part]) for part in slices]
-        meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
-        rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
+        parts = [_short(measure.by_stereotype[part]) for part in slices]
+        meaning = [measure.span, measure.direction] if wide else [f"{measure.ideal:g}"]
+        rows.append([title, number(measure.value), interval(measure.low, measure.high), *parts, *meaning])
     heads = ["measure", ">value", f">{percent(result.main.level)} interval", *titles]
     grid = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
     grid.columns[0].no_wrap = wide
@@ -178,7 +179,7 @@ def does_the_task(competence: Competence | None) -> str:
     """In a sentence, whether the model does what any model of its kind should."""
     if competence is None:
         return "Whether it does the task at all was not assessed: there are no gold pairs."
-    gold, stated = (f"{percent(one.value)} of {one.n}" for one in (competence.gold, competence.stated))
+    gold, stated = (f"{percent(estimate.value)} of {estimate.n}" for estimate in (competence.gold, competence.stated))
     judged = "It does not do the task well enough" if competence.problem else "It does the task"
     return f"{judged}: it gets {gold} unmistakable pairs right, and {stated} in which the group is stated."
 
@@ -203,8 +204,8 @@ def prompting_blocks(result: AuditResult) -> list[Block]:
     blocks = []
     for suite, measures in result.prompting.items():
         rows = [
-            (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
-            for one in measures.values()
+            (shown.title, number(shown.value), interval(shown.low, shown.high), f"{shown.ideal:.2g}", shown.formula)
+            for shown in measures.values()
         ]
         heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
         columns = ("measure", ">value", ">interval", ">ideal", "definition")
@@ -217,13 +218,15 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
     asked, how = header.get("prompting"), ""
     if isinstance(asked, Mapping):
         views = (asked.get(name) for name in ("prompts", "orders"))
-        wordings, orders = (len(one) if isinstance(one, Sequence) else 0 for one in views)
+        wordings, orders = (len(view) if isinstance(view, Sequence) else 0 for view in views)
         how = f"asked in {wordings} wording(s) × {orders} option orders; "
     return [f"Language model: {how}{_prompting(measures)}." for measures in result.prompting.values()]
 
 
 def _prompting(measures: Mapping[str, MeasureResult]) -> str:
-    shown = {name: f"{percent(one.value)} ({range_of(one.low, one.high)})" for name, one in measures.items()}
+    shown = {
+        name: f"{percent(measure.value)} ({range_of(measure.low, measure.high)})" for name, measure in measures.items()
+    }
     parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
     gap = measures.get("abstention_gap")
     if gap is not None and (gap.low > 0 or gap.high < 0):
@@ -249,27 +252,27 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     described = get_suite(suite)
     card = first.result.data_of(suite)
     items, answers = described.items, described.answers
-    for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
+    for index, (run, comparison) in enumerate(zip(others, compared.suites[suite], strict=True)):
         if index:
             console.print()
         for place, audit, name in zip(("first ", "second"), (first, run), model_names((first, run)), strict=True):
             console.print(f"{place}  [bold]{escape(name)}[/bold] ({escape(str(audit.path))})")
         console.print(
-            f"{one.n:,} shared {items} of {escape(card.name if card else '?')} "
-            f"({escape(card.lang if card else '?')}), {one.clusters['occupations']} occupations, "
-            f"{one.clusters['templates']} templates"
+            f"{comparison.n:,} shared {items} of {escape(card.name if card else '?')} "
+            f"({escape(card.lang if card else '?')}), {comparison.clusters['occupations']} occupations, "
+            f"{comparison.clusters['templates']} templates"
         )
         console.print()
-        console.print(_differences(one, corrected=len(others) > 1, wide=console.width >= _WIDE))
+        console.print(_differences(comparison, corrected=len(others) > 1, wide=console.width >= _WIDE))
         console.print()
-        test = one.mcnemar
+        test = comparison.mcnemar
         corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
         console.print(
             f"{answers}: {test.both:,} {items} in both, {test.only_first:,} only in the first, {test.only_second:,} "
             f"only in the second, {test.neither:,} in neither (exact McNemar p {p_bound(test.p)}{corrected}; takes "
             f"{items} as independent)"
         )
-        _moved(one, console)
+        _moved(comparison, console)
         console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, index))}")
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 

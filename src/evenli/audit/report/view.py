@@ -82,7 +82,7 @@ class Viewer:
 
     def entry(self, identity: str) -> RunEntry:
         """A run by its address; only runs that the list holds can be named."""
-        run = next((one for one in gallery.find_runs(self.folder) if one.id == identity), None)
+        run = next((entry for entry in gallery.find_runs(self.folder) if entry.id == identity), None)
         if run is None:
             raise InputError("there is no such run here (any more)")
         if run.problem:
@@ -103,7 +103,7 @@ class Viewer:
         chosen = request.query_params.getlist("run")
         if len(chosen) != 2:
             raise InputError(f"tick two runs to compare them, not {len(chosen)}")
-        first, second = sorted((self.entry(one) for one in chosen), key=lambda entry: entry.created)
+        first, second = sorted((self.entry(identity) for identity in chosen), key=lambda entry: entry.created)
         return gallery.compare_page(first, second, self.base)
 
     def form(self, request: Request) -> str:

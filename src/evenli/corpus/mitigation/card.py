@@ -10,13 +10,13 @@ from evenli.corpus.balance import Balance
 KIND = "fairer corpus"
 
 
-class _Full(Record, frozen=True):
+class _CorpusRecord(Record, frozen=True):
     """Scores are stored in full: they are compared with a threshold."""
 
     digits: ClassVar[int | None] = None
 
 
-class Threshold(_Full, frozen=True):
+class Threshold(_CorpusRecord, frozen=True):
     """The score above which rows are changed."""
 
     percentile: float
@@ -25,7 +25,7 @@ class Threshold(_Full, frozen=True):
     error_bound: float = 0.0
 
 
-class Counts(_Full, frozen=True):
+class Counts(_CorpusRecord, frozen=True):
     """How many rows.
 
     Attributes:
@@ -49,7 +49,7 @@ class Counts(_Full, frozen=True):
     splits: dict[str, int]
 
 
-class PairScores(_Full, frozen=True):
+class PairScores(_CorpusRecord, frozen=True):
     """Percentiles and mean of the scores before and after; None where no row is left."""
 
     before: dict[str, float] | None
@@ -57,7 +57,7 @@ class PairScores(_Full, frozen=True):
     after_covers: str
 
 
-class Balances(_Full, frozen=True):
+class Balances(_CorpusRecord, frozen=True):
     """Sides and labels of the rows before, after, and of those that were removed."""
 
     before: Balance
@@ -65,7 +65,7 @@ class Balances(_Full, frozen=True):
     removed: Balance
 
 
-class CorpusCard(_Full, frozen=True):
+class CorpusCard(_CorpusRecord, frozen=True):
     """What ``card.json`` holds.
 
     Attributes:

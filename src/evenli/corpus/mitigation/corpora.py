@@ -37,7 +37,16 @@ from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
-from evenli.corpus.mitigation.selection import CorpusSettings, Mask, Method, Plan, ScoredRows, Shard, Split, gold_of
+from evenli.corpus.mitigation.selection import (
+    CorpusPlan,
+    CorpusSettings,
+    Mask,
+    Method,
+    ScoredRows,
+    Shard,
+    Split,
+    gold_of,
+)
 from evenli.corpus.mitigation.shuffle import Shuffle
 from evenli.corpus.mitigation.sorter import BUCKET, Sorter
 from evenli.corpus.run import LONG_TEXT, Scorer
@@ -99,7 +108,7 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
-        plan = Plan.make(method, ScoredRows.load(scored, settings.percentile, waiting), settings)
+        plan = CorpusPlan.make(method, ScoredRows.load(scored, settings.percentile, waiting), settings)
         card = _write(plan, settings, folder, scores)
         shutil.rmtree(waiting, ignore_errors=True)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
@@ -120,7 +129,7 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
     return given, ""
 
 
-def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
+def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
     """Write the rows and the lists for review; returns the card, but for what stands in no file."""
     corpus, counts, swapped = plan.corpus, plan.counts, plan.swapped
     columns, header = corpus.scored.columns, corpus.scored.header
@@ -167,7 +176,7 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
 class _Files:
     """The corpus, in one file in the old order or split anew; the rows that are kept come first, then the copies."""
 
-    def __init__(self, plan: Plan, split: Split | None, seed: int, folder: Path) -> None:
+    def __init__(self, plan: CorpusPlan, split: Split | None, seed: int, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
         shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
         self._sorting = None if shuffle is None else (shuffle, Sorter(folder, shuffle.borders(BUCKET)))
@@ -196,7 +205,7 @@ class _Files:
         return splits
 
 
-def _write_copies(plan: Plan, files: _Files, folder: Path, scorer: Scorer | None) -> list[Path] | None:
+def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer | None) -> list[Path] | None:
     """Write the copies, and list them beside their sources; files with their scores, None if no scorer gives them."""
     columns, count = plan.corpus.scored.columns, plan.counts["copy"]
     review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), count)
@@ -218,7 +227,7 @@ def _write_copies(plan: Plan, files: _Files, folder: Path, scorer: Scorer | None
 class _Removed:
     """The rows that were taken out, with the words that drive their scores where a scorer knows them."""
 
-    def __init__(self, plan: Plan, folder: Path, scorer: Any, *, drawn: bool) -> None:
+    def __init__(self, plan: CorpusPlan, folder: Path, scorer: Any, *, drawn: bool) -> None:
         self._plan, self._columns, self._explain = plan, plan.corpus.scored.columns, explainer(scorer)
         self._kinds = [f"{column}_{kind}" for column in self._columns for kind in SCORES]
         self.needs = ["original", *self._kinds]  # columns of a shard
@@ -261,7 +270,7 @@ class _Removed:
         self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
-def _counts(plan: Plan, splits: dict[str, int]) -> Counts:
+def _counts(plan: CorpusPlan, splits: dict[str, int]) -> Counts:
     rows, counts = plan.corpus.scored.rows, plan.counts
     return Counts(
         rows=rows,
@@ -275,7 +284,7 @@ def _counts(plan: Plan, splits: dict[str, int]) -> Counts:
     )
 
 
-def _scores(plan: Plan, copies: list[Path] | None) -> PairScores:
+def _scores(plan: CorpusPlan, copies: list[Path] | None) -> PairScores:
     """Percentiles of the scores before and after; ``copies`` are files with the scores of copies."""
     counts = plan.counts
 

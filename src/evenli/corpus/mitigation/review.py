@@ -151,9 +151,9 @@ def _why(columns: Sequence[str], scores: Sequence[float], score: float, limit: f
 
 def explainer(scorer: Any) -> Callable[[Sequence[str]], Sequence[SentenceBias]] | None:
     """What shows the words of many texts, where a scorer can; one of another package may know single texts only."""
-    one = getattr(scorer, "score", None)
+    score = getattr(scorer, "score", None)
     many: Callable[[Sequence[str]], Sequence[SentenceBias]] | None = getattr(scorer, "explain", None)
-    return many or (None if one is None else lambda texts: [one(text) for text in texts])
+    return many or (None if score is None else lambda texts: [score(text) for text in texts])
 
 
 def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]], str]:
@@ -170,7 +170,7 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]]
         ], ("Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked.")
 
     def mark(texts: Sequence[str]) -> list[Cell]:
-        return [_marked(text, one.words) for text, one in zip(texts, explain(texts), strict=True)]
+        return [_marked(text, sentence.words) for text, sentence in zip(texts, explain(texts), strict=True)]
 
     return mark, (
         "Marked are the strongest words, with their weight: orange leans female, blue male. Weaker words count as well."
@@ -178,7 +178,7 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]]
 
 
 def _marked(text: str, words: Iterable[WordBias]) -> Cell:
-    weights = {one.token.lower(): one.weighted for one in words if one.weighted}
+    weights = {word.token.lower(): word.weighted for word in words if word.weighted}
     least = _STRONG * max(map(abs, weights.values()), default=0.0)
     return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 

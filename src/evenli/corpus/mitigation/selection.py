@@ -194,7 +194,7 @@ Which = Literal["eligible", "keep", "removed", "copy"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CorpusPlan:
     """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card."""
 
     method: Method
@@ -204,7 +204,7 @@ class Plan:
     drawn: Draw | None = None  # of a random control; without one the score decides
 
     @classmethod
-    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> Plan:
+    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> CorpusPlan:
         """Drop the rows above the percentile, add a swapped copy of each, or both."""
         about: dict[str, str | bool] = {"method": method}
         if settings.random:

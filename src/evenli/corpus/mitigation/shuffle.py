@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
-from evenli.corpus.mitigation.selection import Plan, Split, random_keys
+from evenli.corpus.mitigation.selection import CorpusPlan, Split, random_keys
 
 _ORDER, _SPLIT, _COPY_ORDER, _COPY_SPLIT = 0, 2, 3, 4  # purposes of random keys; 1 is that of a random control
 TRAIN, DEV, TEST = range(3)
@@ -41,7 +41,7 @@ class Shuffle:
     With the leak guard a row and its copy are one unit; without it each is a unit of its own.
     """
 
-    def __init__(self, plan: Plan, split: Split, seed: int, total: int) -> None:
+    def __init__(self, plan: CorpusPlan, split: Split, seed: int, total: int) -> None:
         check_split(total, split)
         self._plan, self._split, self._seed = plan, split, seed
         self._rows = plan.corpus.scored.rows
@@ -49,7 +49,7 @@ class Shuffle:
         held: list[tuple[int, int, int]] = []
         best = Candidates(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0))
         for some in self._units():
-            both = (np.concatenate([getattr(one, name) for one in (best, some)]) for name in Candidates._fields)
+            both = (np.concatenate([getattr(best, name), getattr(some, name)]) for name in Candidates._fields)
             best = Candidates(*both).lowest(split.dev + split.test)
         for unit, size in zip(best.units.tolist(), best.sizes.tolist(), strict=True):
             # A source and its copy may not fit any more; a later single row then fills the place.
@@ -60,7 +60,7 @@ class Shuffle:
         held.sort()
         self._held = np.array([unit for unit, _, _ in held], dtype=np.int64)
         self._file = np.array([file for _, file, _ in held], dtype=np.int8)
-        sizes = {file: sum(size for _, one, size in held if one == file) for file in rooms}
+        sizes = {file: sum(size for _, place, size in held if place == file) for file in rooms}
         self.sizes = [total - sum(sizes.values()), sizes[DEV], sizes[TEST]]
 
     def _units(self) -> Iterator[Candidates]:

@@ -291,7 +291,7 @@ def seat(
     encoder, chosen = as_encoder(encoder), choose_tests(tests, settings.level)
     on_step(f"encoding {len(texts_of(chosen)):,} texts")
     result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings, on_step)
-    results = [_with_missing(encoder, test, one) for test, one in zip(chosen, result.tests, strict=True)]
+    results = [_with_missing(encoder, test, scored) for test, scored in zip(chosen, result.tests, strict=True)]
     return replace(result, tests=tuple(results), identity=str(getattr(encoder, "identity", "")))
 
 

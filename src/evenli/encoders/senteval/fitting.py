@@ -23,12 +23,12 @@ from evenli.core.io import hash_text
 from evenli.encoders.base import Embeddings
 from evenli.encoders.senteval import SentEvalSettings, TaskResult
 from evenli.encoders.senteval.data import Rows, Task
-from evenli.encoders.senteval.lockstep import Masks, Objective, Recipe, Tensor, Values, train_together
+from evenli.encoders.senteval.lockstep import FitRecipe, Masks, Objective, Tensor, Values, train_together
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 _HELD_OUT = 0.05  # share of the training rows that a final fit is stopped on
 _GRADES = 5
-_GRADED = Recipe(passes=50, most=1000, tenacity=3)
+_GRADED = FitRecipe(passes=50, most=1000, tenacity=3)
 
 Parts = dict[tuple[object, ...], Rows]  # by the purpose that seeds their folds
 
@@ -56,7 +56,7 @@ def _classified(task: Task, labels: Rows, features: Tensor, settings: SentEvalSe
     if settings.classifier == "sklearn":
         fitter = SklearnFitter(features.cpu().numpy(), labels, settings.seed)
     else:
-        fitter = TorchFitter(features, labels, Recipe(hidden=settings.hidden), settings.seed, task.name)
+        fitter = TorchFitter(features, labels, FitRecipe(hidden=settings.hidden), settings.seed, task.name)
     outcome = evaluate(fitter, task, settings.kfold, settings.seed)
     metrics = {"accuracy": outcome.accuracy}
     if task.name == "MRPC":  # F1 of class 1
@@ -196,7 +196,7 @@ class Fitter(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class FitResult:
     """Right answers in percent on the test rows and in the search, and every answer given (tested rows only)."""
 
     accuracy: float
@@ -205,7 +205,7 @@ class Outcome:
     answers: Rows
 
 
-def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
+def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> FitResult:
     """Evaluate by the splits that a task comes with: none, all three, or train and test."""
     labels, splits = task.labels, task.splits
     assert labels is not None
@@ -224,10 +224,10 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
             fitter, labels, {("folds",): splits["train"]}, count, "cross_validated", (seed, task.name)
         )
         answers = fits.predict(test)[:, 0]
-    return Outcome(float(100 * (answers == labels[test]).mean()), float(dev[0]), test, answers)
+    return FitResult(float(100 * (answers == labels[test]).mean()), float(dev[0]), test, answers)
 
 
-def nested(fitter: Fitter, labels: Rows, count: int, seed: int, task: str) -> Outcome:
+def nested(fitter: Fitter, labels: Rows, count: int, seed: int, task: str) -> FitResult:
     """Every fold is tested once; its regularisation is searched by folds within the others."""
     outer = stratified_folds(labels, count, numpy_generator(seed, task, "outer"))
     rests: Parts = {("inner", fold): np.flatnonzero(outer != fold) for fold in range(count)}
@@ -237,7 +237,7 @@ def nested(fitter: Fitter, labels: Rows, count: int, seed: int, task: str) -> Ou
     answers = fits.predict(rows)[rows, outer]
     right = answers == labels
     accuracy = float(np.mean([100 * right[outer == fold].mean() for fold in range(count)]))
-    return Outcome(accuracy, float(dev.mean()), rows, answers)
+    return FitResult(accuracy, float(dev.mean()), rows, answers)
 
 
 def _searched(
@@ -287,7 +287,7 @@ class TorchFitter:
 
     needs_held_out = True
 
-    def __init__(self, features: Tensor, labels: Rows, recipe: Recipe, seed: int, task: str) -> None:
+    def __init__(self, features: Tensor, labels: Rows, recipe: FitRecipe, seed: int, task: str) -> None:
         self._features, self._recipe, self._seed, self._task = features, recipe, seed, task
         self._labels = torch.from_numpy(labels).to(features.device)
 

@@ -23,7 +23,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FitRecipe:
     """How a model is trained."""
 
     batch: int = 64  # rows a step
@@ -44,7 +44,7 @@ class Objective(NamedTuple):
 
 
 def train_together(
-    features: Tensor, objective: Objective, train: Masks, decays: Values, recipe: Recipe, generator: torch.Generator
+    features: Tensor, objective: Objective, train: Masks, decays: Values, recipe: FitRecipe, generator: torch.Generator
 ) -> tuple[Callable[[Rows], Tensor], Values]:
     """Train one model for every row of ``train`` [models, rows] and every entry of ``decays``, all at the same time.
 
@@ -89,8 +89,8 @@ def train_together(
         scores = objective.score(_all_outputs(layers, table, objective.watched), models)
         better = scores > best[models]
         best[models[better]] = scores[better]
-        for mine, layer in zip(kept, layers, strict=True):
-            mine[:, models[better]] = layer.data[:, better]
+        for best_layer, layer in zip(kept, layers, strict=True):
+            best_layer[:, models[better]] = layer.data[:, better]
         # SentEval counts every look without a gain, not only those in a row.
         misses[models] += ~better
         going = misses[models] <= recipe.tenacity

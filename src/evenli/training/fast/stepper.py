@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.core.extras import need
-from evenli.training.data import NOBODY, FlatTokens, Plan
+from evenli.training.data import NOBODY, EpochPlan, FlatTokens
 from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
 from evenli.training.fast.flat import AdamW, FlatParameters, compile_static
 from evenli.training.recipe import Recipe
@@ -179,7 +179,7 @@ class Stepper:
         self.optimiser.square.copy_(state["square"])
         self._step.fill_(step)
 
-    def load_epoch(self, plan: Plan, first: int) -> None:
+    def load_epoch(self, plan: EpochPlan, first: int) -> None:
         """Put an epoch's order on the device, of every batch the share of this process; begin at step ``first``."""
         size = self._world.size
         rows = np.full((len(plan), self._rows_here * size), NOBODY, dtype=np.int64)

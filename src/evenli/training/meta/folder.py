@@ -37,7 +37,7 @@ _TRAINING, _MODELS = "training.json", "models.jsonl"
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One model of a sweep: seed, axis, and level on it, 0 to 1; on the axis ``mix`` the levels of the three causes."""
 
     seed: int
@@ -137,12 +137,12 @@ class MetaFolder:
 
     # ---- models
 
-    def cells(self, seeds: Sequence[int]) -> list[Cell]:
+    def cells(self, seeds: Sequence[int]) -> list[SweepCell]:
         """All models of the sweep, seed by seed."""
         levels = {axis: [_level(level) for level in self.header["levels"].get(axis, [])] for axis in AXES}
-        return [Cell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
+        return [SweepCell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
 
-    def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, float | Levels]) -> None:
+    def store(self, cell: SweepCell, logits: NDArray[np.float32], facts: Mapping[str, float | Levels]) -> None:
         """Keep the logits of a model and what is known about it."""
         line = json.dumps({**asdict(cell), **facts}).encode()
         with self._dir.writing(), (self.path / _MODELS).open("ab+") as stream:
@@ -153,18 +153,18 @@ class MetaFolder:
             stream.write(line + b"\n")
         self._save(cell.file, logits.astype(np.float32))
 
-    def logits(self, cell: Cell) -> NDArray[np.float32]:
+    def logits(self, cell: SweepCell) -> NDArray[np.float32]:
         """Stored logits of a model [pairs, 3]."""
         logits = self._load(cell.file)
         if logits.dtype.kind != "f":
             raise RunError(f"{self.path / cell.file} holds no real numbers; delete it and run the stage again")
         return logits
 
-    def models(self) -> dict[Cell, dict[str, Any]]:
+    def models(self) -> dict[SweepCell, dict[str, Any]]:
         """What is known about every model whose logits are stored; the last line about a model counts."""
         # A line that cannot be read is left out: its model counts as missing and is trained again.
         lines = [facts for facts in self._lines() if facts]
-        models = {Cell(facts.pop("seed"), facts.pop("axis"), _level(facts.pop("level"))): facts for facts in lines}
+        models = {SweepCell(facts.pop("seed"), facts.pop("axis"), _level(facts.pop("level"))): facts for facts in lines}
         return {cell: facts for cell, facts in models.items() if (self.path / cell.file).is_file()}
 
     def damaged_lines(self) -> int:

@@ -20,7 +20,7 @@ from evenli.core.extras import import_object
 from evenli.core.labels import LABELS
 from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
-from evenli.training.meta.folder import Cell, MetaFolder
+from evenli.training.meta.folder import MetaFolder, SweepCell
 from evenli.training.meta.mixture import CAUSES
 from evenli.training.meta.sweep import (
     AxisResult,
@@ -50,7 +50,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
 
     def along(axis: str, measure: Measure) -> AxisResult:
-        scores = [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels[axis]] for seed in seeds]
+        scores = [[_value(measure, samples[SweepCell(seed, axis, level)]) for level in levels[axis]] for seed in seeds]
         span = measure.high - measure.low
         # A measure whose range is not known is compared as if it were 0 to 1.
         span = span if math.isfinite(span) else 1.0
@@ -77,7 +77,10 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
 
 
 def _mixed(
-    folder: MetaFolder, seeds: Sequence[int], chosen: Sequence[Measure], samples: Mapping[Cell, Mapping[str, Sample]]
+    folder: MetaFolder,
+    seeds: Sequence[int],
+    chosen: Sequence[Measure],
+    samples: Mapping[SweepCell, Mapping[str, Sample]],
 ) -> tuple[dict[str, float], list[Response]]:
     """How much of the taught mixtures was learnt, and how every measure responds to them; empty without mixtures."""
     known = folder.models()
@@ -124,7 +127,7 @@ def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     return float(values.reshape(()))
 
 
-def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, str]]) -> dict[str, Sample]:
+def _samples(folder: MetaFolder, cell: SweepCell, rows: Sequence[Mapping[str, str]]) -> dict[str, Sample]:
     """The answers of a model as NLI-CoAL sees them and as the entailment-probability probe does."""
     logits = folder.logits(cell)
     if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():

@@ -92,13 +92,13 @@ class Association(OverSeeds, frozen=True, kw_only=True):
     p: float | None
 
 
-class _Full(Record, frozen=True):
+class _SweepRecord(Record, frozen=True):
     """Numbers of a meta-evaluation are stored in full: tables of a paper are made from them."""
 
     digits: ClassVar[int | None] = None
 
 
-class Ranked(_Full, frozen=True):
+class Ranked(_SweepRecord, frozen=True):
     """How strongly a measure reacts to bias and to plain error."""
 
     measure: str
@@ -112,7 +112,7 @@ class Ranked(_Full, frozen=True):
     reason: str = ""  # why there is no correlation, or nothing
 
 
-class AxisResult(_Full, frozen=True, eq=False):
+class AxisResult(_SweepRecord, frozen=True, eq=False):
     """One measure along one axis: scores [seeds, levels] and how they follow the levels.
 
     On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
@@ -132,7 +132,7 @@ class AxisResult(_Full, frozen=True, eq=False):
     slope: Number
 
 
-class MeasureCurves(_Full, frozen=True, eq=False):
+class MeasureCurves(_SweepRecord, frozen=True, eq=False):
     """One measure: name, title, and its result by axis."""
 
     name: str
@@ -140,7 +140,7 @@ class MeasureCurves(_Full, frozen=True, eq=False):
     axis: dict[str, AxisResult]
 
 
-class Response(_Full, frozen=True):
+class Response(_SweepRecord, frozen=True):
     """What moves a measure.
 
     Attributes:
@@ -178,7 +178,7 @@ class Response(_Full, frozen=True):
         ]
 
 
-class SweepResult(_Full, frozen=True, eq=False):
+class SweepResult(_SweepRecord, frozen=True, eq=False):
     """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation."""
 
     stamped: ClassVar[str] = "meta-evaluation"

@@ -14,9 +14,9 @@ from evenli.core.format import percent
 from evenli.training.base import load_base
 from evenli.training.data import Examples, FlatTokens, tokenise
 from evenli.training.loop import Trainer
-from evenli.training.meta.folder import SPLITS, Cell, MetaFolder
+from evenli.training.meta.folder import SPLITS, MetaFolder, SweepCell
 from evenli.training.meta.mixture import Levels, learnt
-from evenli.training.progress import Progress, accuracy, clock
+from evenli.training.progress import ProgressLine, accuracy, clock
 from evenli.training.recipe import make_recipe
 from evenli.training.settings import SweepSettings
 
@@ -31,7 +31,7 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()
-    progress = Progress(shown=settings.shown)
+    progress = ProgressLine(shown=settings.shown)
     with folder.locked():
         stored, cells = folder.models(), folder.cells(settings.seeds)
         missing = [cell for cell in cells if cell not in stored]
@@ -68,7 +68,11 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
 
 
 def _train_cells(
-    folder: MetaFolder, trainer: Trainer, cells: Sequence[Cell], held_out: Sequence[FlatTokens], progress: Progress
+    folder: MetaFolder,
+    trainer: Trainer,
+    cells: Sequence[SweepCell],
+    held_out: Sequence[FlatTokens],
+    progress: ProgressLine,
 ) -> None:
     began = time.monotonic()
     # Compiling takes most of a minute and serves every model of the sweep.
