@@ -89,6 +89,7 @@ EQUIVALENT: dict[str, str] = {
     'causes.insert(1, common_cause("stereotype_n", stereotype))': "sorted in the next line",
     "return 0.0, min(gap, max(0.0, ((_UNEQUAL * error - gap) * (_UNEQUAL - _EQUAL)) * _EQUAL)) / 2": "times 1",
     "share = (value - start) / width if math.isfinite(width) and width > 0 else 1.0": "1 is as far outside as 0",
+    "if len(asked.groups) != 2 and name not in (*asked.groups, NO_STEREOTYPE, DEFINING):": "no rows: the mean is NaN",
     'of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[-1]]': "partners have one word",
     "return np.asarray(np.where((total >= 0), summed / total, np.nan), dtype=np.float64)": "0 / 0 is NaN already",
 }
@@ -424,12 +425,16 @@ def ran(starts: Sequence[Callable[[], Run]], jobs: int) -> Iterator[tuple[Run, s
 
 def areas() -> dict[str, tuple[str, ...]]:
     """Test files by the file of the package that they judge."""
-    found: dict[str, tuple[str, ...]] = {}
+    judged: dict[str, tuple[str, ...]] = {}
     for patterns, names in AREAS:
         tests = [next((ROOT / "tests").rglob(f"test_{name}.py")).relative_to(ROOT).as_posix() for name in names.split()]
-        for file in sorted(file for pattern in patterns.split() for file in PACKAGE.glob(pattern)):
-            found.setdefault(file.relative_to(PACKAGE).as_posix(), tuple(tests))
-    return found
+        for pattern in patterns.split():
+            files = sorted(PACKAGE.glob(pattern))
+            if not files:
+                raise SystemExit(f"no file of the package fits {pattern}; correct AREAS")
+            for file in files:
+                judged.setdefault(file.relative_to(PACKAGE).as_posix(), tuple(tests))
+    return judged
 
 
 def reached(tests: Sequence[str], jobs: int) -> dict[str, dict[str, Any]]:
