@@ -329,7 +329,13 @@ def test_the_folder_is_what_transformers_loads(trained, snli: tuple[Path, Path])
 def test_card_and_metrics_say_what_happened(trained, snli: tuple[Path, Path]) -> None:
     card = (trained.folder / "README.md").read_text(encoding="utf-8")
     examples = read_examples([snli[0]])
-    for fact in (examples.sha256, accuracy_text(trained.dev), "| seed | 4 |", "| lr | 0.001 |", f"{examples.unlabelled} without"):
+    for fact in (
+        examples.sha256,
+        accuracy_text(trained.dev),
+        "| seed | 4 |",
+        "| lr | 0.001 |",
+        f"{examples.unlabelled} without",
+    ):
         assert fact in card, fact
     lines = [json.loads(line) for line in (trained.folder / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "loss" in line]
