@@ -164,7 +164,7 @@ def mutants(file: Path) -> Iterator[list[Mutant]]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
     for node, formatted, lines in _places(tree):
-        # Until Python 3.12 what stands in a formatted string has no position of its own: the string is written anew.
+        # Until Python 3.12 the parts of a formatted string have no position of their own: the string is written anew.
         anchor = formatted or node
         begin = starts[anchor.lineno - 1] + anchor.col_offset
         end = starts[anchor.end_lineno - 1] + anchor.end_col_offset
