@@ -22,13 +22,13 @@ from evenli.audit.report.terminal import wording_line
 from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import leaking_words, looks_like
-from evenli.audit.suites.robust import build, results, stability
+from evenli.audit.suites.robust import build, shares_block, stability
 from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
-from evenli.audit.suites.robust.results import RobustResult
 from evenli.audit.suites.robust.stability import (
     CHOICES,
     REST,
+    RobustResult,
     across,
     across_views,
     prediction_interval,
@@ -333,7 +333,7 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
     rows = [row(0.1 * n, f"n{n}", "bare") for n in range(4)]
     shares = variance_shares(rows)
     assert [math.isnan(row.share) for row in shares] == [True] * 3
-    section = results._shares(shares, DIMENSIONS)
+    section = shares_block(shares, DIMENSIONS, "")
     assert len(section.notes) == 1 and "evenli[wording]" in section.notes[0] and not section.rows
 
 

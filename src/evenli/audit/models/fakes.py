@@ -98,7 +98,7 @@ class FakeModel:
 
     def _answer_wording(self, premise: str, hypothesis: str) -> str:
         """The same in the words of suite robust, and what is right where the premise states a group."""
-        from evenli.audit.suites.robust.reading import GROUP, PERSON, reader
+        from evenli.audit.suites.robust.wordings import GROUP, PERSON, reader
 
         reading = reader(self.lang, tuple(self._roles)).read(premise, hypothesis)
         if reading is None or reading[0][0] == PERSON:

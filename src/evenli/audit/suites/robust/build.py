@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import Request, subset_of
+from evenli.audit.suites.base import SLOT, Request, subset_of
 from evenli.audit.suites.checks import leaking_words
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import load_coal
@@ -30,11 +30,9 @@ from evenli.audit.suites.robust.wordings import (
     PRONOUN,
     Spelling,
     Wordings,
-    check_templates,
     fill_word,
     noun_phrase,
     read_wordings,
-    sentence,
 )
 from evenli.core.errors import InputError
 from evenli.core.io import file_kind
@@ -134,51 +132,6 @@ def _parts(wording: Wording) -> list[tuple[str, ...]]:
     return [*((choice,) for choice in single), *combinations(single, 2)]
 
 
-@dataclass(frozen=True)
-class WordingPlan:
-    """The wordings, the items and the templates of the checks, by set of templates."""
-
-    wordings: list[Wording]
-    grid_size: int
-    items: Mapping[str, list[tuple[Occupation, str]]]
-    controls: Mapping[str, list[str]]
-
-
-def plan(
-    wordings: Wordings, axis: Axis, sources: Mapping[str, Mapping[str, str]], ordinary: int, *, full: bool
-) -> WordingPlan:
-    """Choose wordings and items; ``full`` asks all wordings of the grid, on the items of the sampled one.
-
-    ``sources`` are templates with their predicates, by set of templates; ``ordinary`` is the number of pairs of an
-    ordinary audit, the unit of the cost.
-    """
-    occupations = choose_occupations(axis, wordings.lang)
-    needed = 2 * CONTROLS
-    for name, predicates in sources.items():
-        if len(predicates) < needed:
-            raise InputError(
-                f"{name}: {len(predicates)} templates have a predicate that fits the frames of '{wordings.lang}', "
-                f"{needed} are needed"
-            )
-    everything = grid(wordings, list(sources))
-    part = sampled(everything)
-    # What the checks of stated groups leave of the budget buys templates for every occupation.
-    groups = len(wordings.groups)
-    checks = (groups * groups + 1) * CONTROLS
-    room = BUDGET * ordinary / len(part) - checks
-    width = max(1, int(room / (groups * len(occupations))))
-    items, controls = {}, {}
-    for name, predicates in sources.items():
-        window, controls[name] = list(predicates)[:-CONTROLS], list(predicates)[-CONTROLS:]
-        # Each occupation begins one template further on, and the window closes to a ring.
-        items[name] = [
-            (occupation, window[(k + j) % len(window)])
-            for k, occupation in enumerate(occupations)
-            for j in range(min(width, len(window)))
-        ]
-    return WordingPlan(everything if full else part, len(everything), items, controls)
-
-
 def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     """Occupations at equal distances through the list of each class, the classes in turn.
 
@@ -197,27 +150,65 @@ def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     return [occupation for _, _, occupation in sorted(placed, key=lambda entry: entry[:2])]
 
 
+@dataclass(frozen=True)
+class TemplateSet:
+    """Templates with their predicates: those of the items, and those on which stated groups are checked."""
+
+    predicates: Mapping[str, str]
+    items: list[tuple[Occupation, str]]
+    controls: list[str]
+
+    @classmethod
+    def of(cls, predicates: Mapping[str, str], occupations: Sequence[Occupation], width: int) -> TemplateSet:
+        """Deal templates out, ``width`` to an occupation; the last ones are those of the checks."""
+        window, controls = list(predicates)[:-CONTROLS], list(predicates)[-CONTROLS:]
+        # Each occupation begins one template further on, and the window closes to a ring.
+        items = [
+            (occupation, window[(k + j) % len(window)])
+            for k, occupation in enumerate(occupations)
+            for j in range(min(width, len(window)))
+        ]
+        return cls(predicates, items, controls)
+
+
 def load(request: Request) -> PairSet:
-    """The pairs that a request asks for: ``data`` is a CSV file of further wordings, or templates of the user's own."""
-    axis = load_axis(request.axis)
-    axis.language(request.lang)
+    """The pairs that a request asks for: ``data`` is a CSV file of further wordings, or templates of the user's own.
+
+    ``full`` asks all wordings of the grid, on the items of the sampled one.
+    """
+    axis, lang = load_axis(request.axis), request.lang
+    axis.language(lang)
     more, sources = _data(request, axis)
-    wordings = read_wordings(axis, request.lang, more)
-    own = axis.templates(request.lang)
-    named = {name: wordings.predicates(templates) for name, templates in {BUILT_IN: own, **sources}.items()}
-    ordinary = len(build_coal(request.lang, axis=axis))
-    chosen = plan(wordings, axis, named, ordinary, full=request.full)
-    rows = [row for wording in chosen.wordings for row in _Rows(wordings, chosen, named, wording)]
+    wordings = read_wordings(axis, lang, more)
+    ordinary = len(build_coal(lang, axis=axis))
+    predicates = {
+        name: wordings.predicates(templates) for name, templates in {BUILT_IN: axis.templates(lang), **sources}.items()
+    }
+    for name, fitting in predicates.items():
+        if len(fitting) < 2 * CONTROLS:
+            raise InputError(
+                f"{name}: {len(fitting)} templates have a predicate that fits the frames of '{lang}', "
+                f"{2 * CONTROLS} are needed"
+            )
+    everything = grid(wordings, list(predicates))
+    part = sampled(everything)
+    asked = everything if request.full else part
+    occupations = choose_occupations(axis, lang)
+    # What the checks of stated groups leave of the budget buys templates for every occupation.
+    groups = len(wordings.groups)
+    room = BUDGET * ordinary / len(part) - (groups * groups + 1) * CONTROLS
+    width = max(1, int(room / (groups * len(occupations))))
+    sets = {name: TemplateSet.of(fitting, occupations, width) for name, fitting in predicates.items()}
     pairs = PairSet.from_rows(
-        rows,
-        name=f"{len(chosen.wordings)} wordings",
+        [row for wording in asked for row in _Rows(wordings, wording, sets[wording.templates])],
+        name=f"{len(asked)} wordings",
         suite="robust",
-        lang=request.lang,
-        source=f"built by evenli: axis {axis.id}, {len(chosen.wordings)} of {chosen.grid_size} wordings",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}, {len(asked)} of {len(everything)} wordings",
     )
     distinct = pairs.card().distinct_pairs
     cost = (
-        f"{len(chosen.wordings)} of {chosen.grid_size} wordings: {distinct:,} distinct pairs, "
+        f"{len(asked)} of {len(everything)} wordings: {distinct:,} distinct pairs, "
         f"{distinct / ordinary:.1f} times an ordinary audit ({ordinary:,})"
     )
     return replace(pairs, notes=(cost,))
@@ -229,84 +220,85 @@ def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str
         return None, {}
     if not isinstance(request.data, str | Path):
         raise InputError("suite robust builds its own pairs; give a .csv file of wordings, a .txt file of templates")
-    path = Path(request.data)
-    if path.is_file() and file_kind(path) == ".csv":
+    path, revealing = Path(request.data), axis.revealing_words(request.lang)
+    kind = file_kind(path) if path.is_file() else ""
+    if kind == ".csv":
         return path, {}
-    if path.is_file() and file_kind(path) == ".txt":
+    if kind == ".txt":
         templates = read_lines(path)
-        check_templates(templates, axis, request.lang, path.name)
+        for number, template in enumerate(templates, 1):
+            if SLOT not in template:
+                raise InputError(f"{path.name}, template {number} has no {SLOT} slot: '{template}'")
+            if leaks := leaking_words(template, revealing, request.lang):
+                raise InputError(
+                    f"{path.name}, template {number} holds '{leaks[0]}', which gives a group away: the right answer "
+                    f"would not be neutral"
+                )
         return None, {re.sub(r"[,;|]", "-", path.stem): templates}
     # Templates of a release that give a group away are left out: they are not ours to mend.
     release = load_coal(request.lang, path, axis=axis).frame["template"].unique(maintain_order=True).to_list()
-    revealing = axis.revealing_words(request.lang)
     return None, {"official": [text for text in release if not leaking_words(text, revealing, request.lang)]}
 
 
 class _Rows:
     """The rows of one wording."""
 
-    def __init__(
-        self, wordings: Wordings, chosen: WordingPlan, predicates: Mapping[str, Mapping[str, str]], wording: Wording
-    ) -> None:
-        self.wordings, self.chosen, self.wording = wordings, chosen, wording
-        self.predicates = predicates[wording.templates]
-        self.noun = wordings.noun(wording.noun)
+    def __init__(self, wordings: Wordings, wording: Wording, templates: TemplateSet) -> None:
+        self.wordings, self.wording, self.templates = wordings, wording, templates
+        self.noun = next(noun for noun in wordings.nouns if noun.name == wording.noun)
         self.determiner, self.frame, self.form = (
-            wordings.find(name, getattr(wording, name)) for name in ("determiner", "frame", "form")
+            next(choice for choice in choices if choice.name == name)
+            for choices, name in (
+                (wordings.determiners, wording.determiner),
+                (wordings.frames, wording.frame),
+                (wordings.forms, wording.form),
+            )
         )
         self.two = self.determiner.kind == "two"
-        self.turns = {template: turn for turn, template in enumerate(self.predicates)}
+        self.turns = {template: turn for turn, template in enumerate(templates.predicates)}
 
     def __iter__(self) -> Iterator[Row]:
         """Items, then checks."""
-        for occupation, template in self.chosen.items[self.wording.templates]:
+        groups, items = self.wordings.groups, self.templates.items
+        for occupation, template in items:
             premise = self._sentence(self.wordings.spelling(occupation.word), template)
-            for group in self.wordings.groups:
+            for group in groups:
                 row = self._row(subset_of(group, occupation.groups), NEUTRAL, premise, group, template, occupation.word)
                 yield {**row, "occupation": occupation.word, "stereotype": occupation.stereotype}
-        for number, template in enumerate(self.chosen.controls[self.wording.templates]):
-            yield from self._stated(template)
-            if self.form.kind == "same":
-                yield self._person(number, template)
-
-    def _stated(self, template: str) -> Iterator[Row]:
-        """Pairs whose premise states a group, by the usual noun where that implies the noun of this wording."""
-        usual = self.wordings.nouns[0]
-        for given in self.wordings.groups:
-            for asked in self.wordings.groups:
+        for number, template in enumerate(self.templates.controls):
+            for given, asked in product(groups, repeat=2):
+                # A group is stated by the usual noun, where that implies the noun of this wording.
                 own = given == asked and self.noun.kind in {NARROW, NAME}
-                noun = self.noun if own else usual
+                noun = self.noun if own else self.wordings.nouns[0]
                 premise = self._sentence(noun.word(given, self.turns[template]), template, bare=noun.bare)
                 gold = ENTAILMENT if given == asked else CONTRADICTION
                 yield self._row(CONTROL, gold, premise, asked, template, given)
-
-    def _person(self, number: int, template: str) -> Row:
-        """An occupation that is to be a person."""
-        items = self.chosen.items[self.wording.templates]
-        word = items[number * len(items) // len(self.chosen.controls[self.wording.templates])][0].word
-        premise = self._sentence(self.wordings.spelling(word), template)
-        noun = self.wordings.person
-        hypothesis = self._sentence(noun.word(self.wordings.groups[0]), template)
-        row = self._row(PERSON, ENTAILMENT, premise, self.wordings.groups[0], template, word)
-        return {**row, "hypothesis": hypothesis, "group": None}
+            if self.form.kind == "same":
+                # An occupation is to be a person.
+                word = items[number * len(items) // len(self.templates.controls)][0].word
+                premise = self._sentence(self.wordings.spelling(word), template)
+                hypothesis = self._sentence(self.wordings.person.word(groups[0]), template)
+                row = self._row(PERSON, ENTAILMENT, premise, groups[0], template, word)
+                yield {**row, "hypothesis": hypothesis, "group": None}
 
     def _sentence(self, word: Spelling, template: str, *, bare: bool = False) -> str:
         phrase = noun_phrase(self.determiner, word, bare=bare)
-        return sentence(self.frame, phrase, self.predicates[template], two=self.two)
-
-    def _hypothesis(self, group: str, template: str) -> str:
-        word = self.noun.word(group, self.turns[template])
-        if self.form.kind == "same":
-            return self._sentence(word, template, bare=self.noun.bare)
-        return fill_word(self.form.read(two=self.two), word, bare=self.noun.bare)
+        sentence = self.frame.read(two=self.two)
+        return sentence.replace("{np}", phrase).replace("{vp}", self.templates.predicates[template])
 
     def _row(self, subset: str, gold: str, premise: str, group: str, template: str, of: str) -> Row:
         """A pair; ``of`` is who the premise is about."""
+        turn, bare = self.turns[template], self.noun.bare
+        word = self.noun.word(group, turn)
+        if self.form.kind == "same":
+            hypothesis = self._sentence(word, template, bare=bare)
+        else:
+            hypothesis = fill_word(self.form.read(two=self.two), word, bare=bare)
         return {
-            "id": f"{self.wording.key}; {subset} {of} {self.turns[template]}; {group}",
+            "id": f"{self.wording.key}; {subset} {of} {turn}; {group}",
             "subset": subset,
             "premise": premise,
-            "hypothesis": self._hypothesis(group, template),
+            "hypothesis": hypothesis,
             "gold": gold,
             "template": template,
             "group": group,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenli.audit.suites.robust.curve import WordingRow
-from evenli.audit.suites.robust.results import RobustResult
+from evenli.audit.suites.robust.stability import RobustResult
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.blocks import Figure
 from evenli.core.drawing import WIDTH, defined_only, inline, load_altair

@@ -1,6 +1,10 @@
 """Every wording by itself, what the model answers in it and whether it understands it, and the mean over wordings.
 
 Intervals of means are those of fixed wordings: other occupations and other templates, the same ways to ask.
+
+Of a language model, the wording of the question and the order of its options are choices like any other. A *cell* is a
+wording of the pairs, asked with one prompt in one option order. An audit averages over prompts and orders; here each
+answers for itself, and must understand the pairs that state the group by itself.
 """
 
 from __future__ import annotations
@@ -17,13 +21,15 @@ import polars as pl
 from msgspec import structs
 from numpy.typing import NDArray
 
-from evenli.audit.predictions import Predictions
+from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
+from evenli.audit.prompting import NO_ANSWER, view_answers
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
 from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
 from evenli.core.estimate import Estimate, Scoring
+from evenli.core.labels import LABELS
 from evenli.core.record import Number
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
@@ -33,11 +39,7 @@ Judged = TypeVar("Judged", bound=Any)
 """A row that says whether the model understands it."""
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
-MEANS = {"stereotype": "stereotype_mean", "default_gender": "default_gender_mean", "undirected": "undirected_mean"}
-"""Measure of the mean over wordings, by cause."""
 _over_wordings = partial(measure, ideal=0, reference="evenli", suites=("robust",))
-ENDS = ("", "_low", "_high")
-"""How the columns of a measure end: value and interval."""
 
 
 class WordingRow(Wording, frozen=True):
@@ -75,7 +77,7 @@ class WordingRow(Wording, frozen=True):
 
     def estimate(self, name: str) -> Estimate:
         """One of its measures with the interval."""
-        value, low, high = (getattr(self, f"{name}{end}") for end in ENDS)
+        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
         return Estimate(value, low, high, math.nan, 0.95, 2 * self.items)
 
     def state(self, cause: str) -> str:
@@ -85,6 +87,31 @@ class WordingRow(Wording, frozen=True):
             return "+" if estimate.value > 0 else "-"
         # Undirected error has no sign: only the upper end of its interval can speak against it being negligible.
         return "0" if negligible(estimate) or (cause == "undirected" and estimate.high < NEGLIGIBLE) else "?"
+
+
+class ViewRow(Wording, frozen=True):
+    """One cell: a wording, a prompt and an option order.
+
+    Attributes:
+        prompt: Wording of the question.
+        order: Initials of the options as they are listed.
+        judged: Whether the model gets pairs right that state the group, asked in just this way.
+        items: Sentences with an answer, each asked with both groups.
+        stereotype: Value of this cause; the other two follow.
+    """
+
+    prompt: str
+    order: str
+    judged: bool
+    items: int
+    stereotype: Number
+    default_gender: Number
+    undirected: Number
+
+
+def fields_of(name: str, estimate: Estimate) -> dict[str, float]:
+    """A number and its interval, by the names of their three fields."""
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,17 +182,38 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         estimates = estimate_measures(Sample(table, published=sample.published), entries, scoring=Scoring(level))
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
-        numbers = {f"{name}{end}": getattr(estimates[name, None], end[1:] or "value") for name in SHOWN for end in ENDS}
-        row = WordingRow(
-            **structs.asdict(Wording.of(key)),
-            judged=bool(laid_out.judged[code]),
-            problem=laid_out.problems[code],
-            stated=stated,
-            person=person,
-            items=table.frame.height // 2,
-            **numbers,
-        )
-        rows.append(row)
+        judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
+        numbers = {field: x for name in SHOWN for field, x in fields_of(name, estimates[name, None]).items()}
+        asked = structs.astuple(Wording.of(key))
+        rows.append(WordingRow(*asked, judged, problem, stated, person, table.frame.height // 2, **numbers))
+    return rows
+
+
+def view_rows(sample: Sample) -> list[ViewRow]:
+    """Every cell, by prompt and order; none where the model is no language model."""
+    return [row for prompt, order in view_answers(sample.frame) for row in _of_view(sample, prompt, order)]
+
+
+def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
+    """The wordings as one prompt in one order answers them."""
+    name = f"{prompt}-{order}"
+    stated = sample.frame["subset"] == CONTROL
+    silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
+    frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
+    table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
+    if not table.frame.height:
+        return []
+    answered = Sample(table, published=sample.published)
+    # No answer to a pair that states the group is a wrong one.
+    answered.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, answered.predicted)
+    laid_out = layout(answered)
+    rows = []
+    for code, key in enumerate(laid_out.keys):
+        here = laid_out.items & (laid_out.codes == code)
+        values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
+        judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
+        asked = structs.astuple(Wording.of(key))
+        rows.append(ViewRow(*asked, prompt, order, judged, int(here.sum()) // 2, *values))
     return rows
 
 

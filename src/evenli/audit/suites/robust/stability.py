@@ -1,30 +1,23 @@
-"""What survives another wording: sign, verdict and level of each cause, and which choice moves it.
-
-Of a language model, the wording of the question and the order of its options are choices like any other. A *cell* is a
-wording of the pairs, asked with one prompt in one option order. An audit averages over prompts and orders; here each
-answers for itself, and must understand the pairs that state the group by itself.
-"""
+"""What survives another wording: sign, verdict and level of each cause, and which choice moves it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
-import polars as pl
 
-from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
-from evenli.audit.prompting import NO_ANSWER, view_answers
-from evenli.audit.suites.coal.measures import cause_among
+from evenli.audit.results import SuiteResult
+from evenli.audit.suites.base import scoring_of
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
-from evenli.audit.suites.robust.build import CONTROL, Wording
-from evenli.audit.suites.robust.curve import WordingRow, judged_rows, layout
+from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, judged_rows, view_rows
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
-from evenli.core.estimate import Estimate
+from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.extras import need
-from evenli.core.labels import LABELS
+from evenli.core.format import number
 from evenli.core.record import Number, Record
 from evenli.stats.sample import Sample
 
@@ -119,31 +112,6 @@ class LevelRow(Record, frozen=True):
     undirected: Number
 
 
-class ViewRow(Wording, frozen=True):
-    """One cell: a wording, a prompt and an option order.
-
-    Attributes:
-        prompt: Wording of the question.
-        order: Initials of the options as they are listed.
-        judged: Whether the model gets pairs right that state the group, asked in just this way.
-        items: Sentences with an answer, each asked with both groups.
-        stereotype: Value of this cause; the other two follow.
-    """
-
-    prompt: str
-    order: str
-    judged: bool
-    items: int
-    stereotype: Number
-    default_gender: Number
-    undirected: Number
-
-    def estimate(self, cause: str) -> Estimate:
-        """One of its causes, without an interval."""
-        value = getattr(self, cause)
-        return Estimate(value, math.nan, math.nan, math.nan, 0.95, 2 * self.items)
-
-
 class ViewCause(Record, frozen=True):
     """One cause across cells.
 
@@ -200,59 +168,66 @@ def side(cause: str, value: float) -> int:
 
 def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[CauseRow]:
     """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
-    known = judged_rows(rows)
-    return [_across(cause, known, rows[0], means[cause]) for cause in CAUSES] if rows else []
+    known, causes = judged_rows(rows), []
+    for cause in CAUSES if rows else ():
+        estimates, mean = [row.estimate(cause) for row in known], means[cause]
+        usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
+        sign, counted = _counted(cause, known, usual.value if rows[0].judged else mean.value)
+        limit = NEGLIGIBLE if cause == "undirected" else 0.0
+        above = sum(estimate.low > limit for estimate in estimates)
+        below = sum(estimate.high < limit for estimate in estimates)
+        # Undirected error has no other sign; its quiet side is below the limit.
+        certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
+        low, high, level = prediction_interval([estimate.value for estimate in estimates])
+        numbers = CauseRow(
+            cause=cause,
+            **fields_of("usual", usual),
+            **fields_of("mean", mean),
+            another_low=low,
+            another_high=high,
+            another_level=level,
+            wordings=len(known),
+            **counted,
+            beyond_doubt=certain[0],
+            reversed=certain[1],
+            verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if rows[0].judged else 0,
+        )
+        causes.append(numbers)
+    return causes
 
 
-def _across(cause: str, known: Sequence[WordingRow], usual: WordingRow, mean: Estimate) -> CauseRow:
-    estimates = [row.estimate(cause) for row in known]
-    values = [estimate.value for estimate in estimates]
-    in_usual = usual.estimate(cause) if usual.judged else Estimate.undefined("")
-    sign, holds, opposite = _signs(cause, values, in_usual.value if usual.judged else mean.value)
-    limit = NEGLIGIBLE if cause == "undirected" else 0.0
-    above = sum(estimate.low > limit for estimate in estimates)
-    below = sum(estimate.high < limit for estimate in estimates)
-    # Undirected error has no other sign; its quiet side is below the limit.
-    certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
-    low, high, level = prediction_interval(values)
-    return CauseRow(
-        cause=cause,
-        usual=in_usual.value,
-        usual_low=in_usual.low,
-        usual_high=in_usual.high,
-        mean=mean.value,
-        mean_low=mean.low,
-        mean_high=mean.high,
-        another_low=low,
-        another_high=high,
-        another_level=level,
-        lowest=min(values, default=math.nan),
-        highest=max(values, default=math.nan),
-        wordings=len(known),
-        holds=holds,
-        opposite=opposite,
-        beyond_doubt=certain[0],
-        reversed=certain[1],
-        verdict_holds=sum(row.state(cause) == usual.state(cause) for row in known) if usual.judged else 0,
-        verdict=judgement(values, holds),
-    )
+def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> list[ViewCause]:
+    """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
+    known = judged_rows(cells)
+    # Without it, the mean of the cells does.
+    usual = judged_rows(wordings[:1]) or known
+    causes = []
+    for cause in CAUSES if cells else ():
+        reference = float(np.mean([getattr(row, cause) for row in usual])) if usual else math.nan
+        _, counted = _counted(cause, known, reference)
+        causes.append(ViewCause(cause=cause, cells=len(cells), judged=len(known), **counted))
+    return causes
 
 
-def _signs(cause: str, values: Sequence[float], reference: float) -> tuple[int, int, int]:
-    """The sign of a reference, how many values have it, and how many have the other one."""
+def _counted(cause: str, rows: Sequence[WordingRow | ViewRow], reference: float) -> tuple[int, dict[str, Any]]:
+    """The sign of a reference, and what the values of a cause say of it, by the names of the fields."""
+    values = [getattr(row, cause) for row in rows]
     sign = 0 if math.isnan(reference) else side(cause, reference)
     sides = [side(cause, value) for value in values]
-    return sign, sides.count(sign), sum(value * sign < 0 for value in sides)
-
-
-def judgement(values: Sequence[float], holds: int) -> str:
-    """What so many values say, of which ``holds`` have the sign that was expected."""
+    small, holds = sum(abs(value) <= NEGLIGIBLE for value in values), sides.count(sign)
     if len(values) < FEWEST:
-        return "not judged"
-    small = sum(abs(value) <= NEGLIGIBLE for value in values)
-    if small >= STABLE * len(values):
-        return "negligible"
-    return "stable" if holds >= STABLE * len(values) else "unstable"
+        verdict = "not judged"
+    elif small >= STABLE * len(values):
+        verdict = "negligible"
+    else:
+        verdict = "stable" if holds >= STABLE * len(values) else "unstable"
+    return sign, {
+        "holds": holds,
+        "opposite": sum(value * sign < 0 for value in sides),
+        "lowest": min(values, default=math.nan),
+        "highest": max(values, default=math.nan),
+        "verdict": verdict,
+    }
 
 
 def levels(rows: Sequence[WordingRow]) -> list[LevelRow]:
@@ -302,50 +277,68 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
 
 def _logit(cause: str, row: WordingRow | ViewRow) -> float:
     """A cause on the logit scale; half an item more on either side keeps 0 and 1 finite."""
-    value = row.estimate(cause).value
+    value = getattr(row, cause)
     share = value if cause == "undirected" else (1 + value) / 2
     kept = (share * row.items + 0.5) / (row.items + 1)
     return math.log(kept / (1 - kept))
 
 
-def view_rows(sample: Sample) -> list[ViewRow]:
-    """Every cell, by prompt and order; none where the model is no language model."""
-    return [row for prompt, order in view_answers(sample.frame) for row in _of_view(sample, prompt, order)]
+class RobustResult(SuiteResult, frozen=True, kw_only=True):
+    """Results across wordings.
+
+    Attributes:
+        wordings: The specification curve: every wording, the usual one first.
+        causes: Each cause across the wordings that the model understands.
+        shares: Which dimension explains the differences between wordings.
+        levels: The mean of each cause for every choice.
+        views: Of a language model: every wording with each prompt in each option order.
+        view_causes: Each cause across these.
+        view_shares: Which choice explains the differences between them, prompt and order among the dimensions.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("views", "view_causes", "view_shares")
+    computed: ClassVar[Mapping[str, str]] = {"judged": "judged"}
+    gate: ClassVar[Mapping[str, str]] = {"causes": "{cause}.{column}", "view_causes": "{cause}.{column}"}
+
+    wordings: list[WordingRow]
+    causes: list[CauseRow]
+    shares: list[VarianceRow]
+    levels: list[LevelRow]
+    views: list[ViewRow] = msgspec.field(default_factory=list)
+    view_causes: list[ViewCause] = msgspec.field(default_factory=list)
+    view_shares: list[VarianceRow] = msgspec.field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """In how many wordings the model is judged."""
+        return len(judged_rows(self.wordings))
+
+    def cause(self, name: str) -> CauseRow:
+        """One cause across wordings."""
+        return next(row for row in self.causes if row.cause == name)
+
+    @property
+    def line(self) -> str:
+        """The one line that an audit prints: does the direction survive, and how far does the level move?"""
+        cause = self.cause("stereotype")
+        if not cause.wordings:
+            return "Wordings: the model understands none of those that were asked, so it is judged in none."
+        return (
+            f"Wordings: the direction of the stereotype holds in {cause.holds} of {cause.wordings} wordings; its level "
+            f"ranges from {number(cause.lowest, 2)} to {number(cause.highest, 2)}."
+        )
 
 
-def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
-    """The wordings as one prompt in one order answers them."""
-    name = f"{prompt}-{order}"
-    stated = sample.frame["subset"] == CONTROL
-    silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
-    frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
-    table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
-    if not table.frame.height:
-        return []
-    answered = Sample(table, published=sample.published)
-    # No answer to a pair that states the group is a wrong one.
-    answered.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, answered.predicted)
-    laid_out = layout(answered)
-    rows = []
-    for code, key in enumerate(laid_out.keys):
-        here = laid_out.items & (laid_out.codes == code)
-        values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
-        judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
-        asked = Wording.of(key)
-        choices = (asked.noun, asked.determiner, asked.frame, asked.form, asked.templates, prompt, order)
-        rows.append(ViewRow(*choices, judged, int(here.sum()) // 2, *values))
-    return rows
-
-
-def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> list[ViewCause]:
-    """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
-    known = [cell for cell in cells if cell.judged]
-    usual = judged_rows(wordings[:1])
-    causes = []
-    for cause in CAUSES if cells else ():
-        values = [getattr(cell, cause) for cell in known]
-        reference = getattr(usual[0], cause) if usual else float(np.mean(values)) if values else math.nan
-        _, holds, opposite = _signs(cause, values, reference)
-        ends = (min(values, default=math.nan), max(values, default=math.nan))
-        causes.append(ViewCause(cause, len(cells), len(known), holds, opposite, *ends, judgement(values, holds)))
-    return causes
+def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> RobustResult:
+    """The result of a run."""
+    rows, cells = curve(sample, scoring_of(sample, measures).level), view_rows(sample)
+    return RobustResult(
+        measures=measures,
+        wordings=rows,
+        causes=across(rows, {cause: measures[f"{cause}_mean"] for cause in CAUSES}),
+        shares=variance_shares(rows),
+        levels=levels(rows),
+        views=cells,
+        view_causes=across_views(cells, rows),
+        view_shares=variance_shares(cells, CHOICES) if cells else [],
+    )

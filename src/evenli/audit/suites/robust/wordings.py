@@ -1,4 +1,4 @@
-"""Ways to say the same: group nouns, determiners, sentence frames, hypothesis forms and templates.
+"""Ways to say the same: group nouns, determiners, frames, forms, templates; and the way back from a sentence.
 
 A table of wordings (``wordings_en.csv``) has one line for each choice, and the first line of a dimension is the usual
 one. Columns: dimension, name, kind, text, plural, and one for each group of the axis.
@@ -14,17 +14,16 @@ one. Columns: dimension, name, kind, text, plural, and one for each group of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from evenli.audit.suites.base import SLOT
 from evenli.audit.suites.checks import leaking_words
 from evenli.audit.suites.probe.words import article
 from evenli.audit.suites.probe.words import plural as english_plural
-from evenli.core.errors import InputError, ResourceError
-from evenli.words import Axis, read_table
-from evenli.words.tables import Table
+from evenli.core.errors import ResourceError
+from evenli.words import Axis, load_axis, read_table
 
 DIMENSIONS = ("noun", "determiner", "frame", "form", "templates")
 """What a wording chooses; templates are sets of sentences."""
@@ -36,16 +35,20 @@ _KINDS = {
     "form": {"", "same"},
     "pattern": {"keep", "drop"},
 }
-WORD_SLOTS = ("{singular}", "{plural}", "{a}")
+_COLUMNS = ("dimension", "name", "kind", "text")
+_WORD_SLOTS = ("{singular}", "{plural}", "{a}")
 _NAME = re.compile(r"[^,;|]+")
+GROUP, OCCUPATION, PERSON = "group", "occupation", "person"
+Who = tuple[str, str]
+"""What a sentence names (a group, an occupation or a person), and which one."""
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """A word in the singular and, where the table has it, in the plural."""
+    """A word in the singular and in the plural, which may be the same."""
 
     singular: str
-    plural: str = ""
+    plural: str
 
 
 @dataclass(frozen=True)
@@ -104,27 +107,14 @@ class Wordings:
         """The nouns that name a group."""
         return [noun for noun in self.nouns if noun.kind != CONTROL]
 
-    def find(self, dimension: str, name: str) -> Choice:
-        """A determiner, frame or form by name."""
-        choices: tuple[Choice, ...] = getattr(self, f"{dimension}s")
-        return next(choice for choice in choices if choice.name == name)
-
-    def noun(self, name: str) -> Noun:
-        """A noun by name."""
-        return next(noun for noun in self.nouns if noun.name == name)
-
     def spelling(self, word: str) -> Spelling:
         """An occupation in both numbers."""
         return Spelling(word, english_plural(word) if self.lang == "en" else word)
 
     def predicates(self, templates: Iterable[str]) -> dict[str, str]:
         """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""
-        by_template = {}
-        for template in templates:
-            match = self.keep.fullmatch(template)
-            if match and not self.drop.search(template):
-                by_template[template] = match[1]
-        return by_template
+        kept = (template for template in templates if not self.drop.search(template))
+        return {template: match[1] for template in kept if (match := self.keep.fullmatch(template))}
 
 
 def fill_word(text: str, word: Spelling, *, bare: bool = False) -> str:
@@ -138,33 +128,21 @@ def noun_phrase(determiner: Choice, word: Spelling, *, bare: bool = False) -> st
     return word.singular if bare else fill_word(determiner.text, word)
 
 
-def sentence(frame: Choice, phrase: str, predicate: str, *, two: bool) -> str:
-    """A sentence in its frame."""
-    return frame.read(two=two).replace("{np}", phrase).replace("{vp}", predicate)
-
-
-def read_wordings(axis: Axis, lang: str, more: str | Path | None = None) -> Wordings:
-    """The wordings of a language, and those in a file of the user's own behind them; what cannot be asked is refused.
-
-    Args:
-        axis: Whose groups are named.
-        lang: Language of the axis.
-        more: A CSV file with further lines.
-    """
+def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
+    """The wordings of a language, and those in a CSV file of the user's own; what cannot be asked is refused."""
     table = axis.language(lang).wordings
     if table is None:
         raise ResourceError(f"axis '{axis.id}' has no wordings in language '{lang}'; its TOML file may name a table")
-    rows = [(table.name, row) for row in table.rows("dimension", "name", "kind", "text")]
+    rows = [(table.name, row) for row in table.rows(*_COLUMNS)]
     if more is not None:
-        added = read_table(Path(more), ("dimension", "name", "kind", "text"))
-        rows += [(Path(more).name, row) for row in added]
-    reader = _Reader(axis, lang)
+        rows += [(more.name, row) for row in read_table(more, _COLUMNS)]
+    lines = _Lines(axis, lang)
     for origin, row in rows:
-        reader.add(origin, row)
-    return reader.wordings(table)
+        lines.add(origin, row)
+    return lines.wordings(table.name)
 
 
-class _Reader:
+class _Lines:
     """Reads the lines of a table and refuses those that cannot be asked or that change the right answer."""
 
     def __init__(self, axis: Axis, lang: str) -> None:
@@ -189,18 +167,19 @@ class _Reader:
             raise ResourceError(f"{where}: kind '{kind}' is not one of {kinds}")
         if dimension == "noun":
             self.nouns.append(self._noun(where, name, kind, row))
-            return
-        choice = Choice(name, kind, row["text"].strip(), (row.get("plural") or "").strip())
-        self._check(where, dimension, choice)
-        self.choices[dimension].append(choice)
+        else:
+            choice = Choice(name, kind, row["text"].strip(), (row.get("plural") or "").strip())
+            self._check(where, dimension, choice)
+            self.choices[dimension].append(choice)
 
     def _noun(self, where: str, name: str, kind: str, row: Mapping[str, str]) -> Noun:
         words = {}
         for group in self.groups:
-            spelled = [_spelling(text) for text in (row.get(group) or "").split(";") if text.strip()]
+            texts = (text.partition("/") for text in (row.get(group) or "").split(";") if text.strip(" /"))
+            spelled = tuple(Spelling(one.strip(), two.strip() or one.strip()) for one, _, two in texts)
             if not spelled:
                 raise ResourceError(f"{where} has no word for {group} in language '{self.lang}'")
-            words[group] = tuple(spelled)
+            words[group] = spelled
             leaks = [word for spelling in spelled for word in self._leaks(spelling.singular, spelling.plural)]
             # 彼女 (she) holds 彼 (he) and 女 (woman): the longest word counts.
             longest = [word for word in leaks if not any(word != other and word in other for other in leaks)]
@@ -231,27 +210,22 @@ class _Reader:
         for text in (choice.text, choice.plural) if choice.plural else (choice.text,):
             if dimension == "frame" and not ("{np}" in text and "{vp}" in text):
                 raise ResourceError(f"{where} needs the slots {{np}} and {{vp}}: '{text}'")
-            if dimension != "frame" and choice.kind != "same" and not any(slot in text for slot in WORD_SLOTS):
-                raise ResourceError(f"{where} has no slot {', '.join(WORD_SLOTS)}: '{text}'")
+            if dimension != "frame" and choice.kind != "same" and not any(slot in text for slot in _WORD_SLOTS):
+                raise ResourceError(f"{where} has no slot {', '.join(_WORD_SLOTS)}: '{text}'")
         if leaks := self._leaks(choice.text, choice.plural):
             raise ResourceError(
                 f"{where} holds '{leaks[0]}', which gives a group away: the right answer would not be neutral"
             )
 
-    def wordings(self, table: Table) -> Wordings:
+    def wordings(self, origin: str) -> Wordings:
         """What was read, checked as a whole."""
         patterns = {pattern.kind: pattern.text for pattern in self.choices["pattern"]}
         chosen = {name: tuple(self.choices[name]) for name in ("determiner", "frame", "form")}
-        missing = [name for name, of in chosen.items() if not of] + [k for k in ("keep",) if k not in patterns]
+        missing = [name for name, of in {**chosen, "keep": patterns.get("keep")}.items() if not of]
         kinds = [noun.kind for noun in self.nouns]
         if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
             what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
-            raise ResourceError(f"{table.name} lacks {what}")
-        texts = [text for of in chosen.values() for choice in of for text in (choice.text, choice.plural)]
-        if any("{plural}" in text for text in texts):
-            for noun in self.nouns:
-                if not noun.bare and not all(spelling.plural for of in noun.words.values() for spelling in of):
-                    raise ResourceError(f"{table.name}, noun '{noun.name}' has no plural; write woman/women")
+            raise ResourceError(f"{origin} lacks {what}")
         return Wordings(
             self.lang,
             self.groups,
@@ -264,19 +238,76 @@ class _Reader:
         )
 
 
-def _spelling(text: str) -> Spelling:
-    singular, _, plural = text.strip().partition("/")
-    return Spelling(singular.strip(), plural.strip() or singular.strip())
+@dataclass(frozen=True)
+class Pattern:
+    """A frame or a form cut at its slots: ``before FIRST middle SECOND after``; a form has one slot."""
+
+    before: str
+    first: str
+    middle: str
+    after: str
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """Cut a text."""
+        before, first, middle, *rest = re.split(r"\{(\w+)\}", text)
+        return cls(before, first, middle if rest else "", rest[-1] if rest else middle)
+
+    def split(self, text: str) -> Iterator[tuple[str, str]]:
+        """What may stand in the slots; between subject and predicate Chinese has nothing, so every cut is tried."""
+        if not (text.startswith(self.before) and text.endswith(self.after)):
+            return
+        inner = text[len(self.before) : len(text) - len(self.after)]
+        for at in range(1, len(inner)):
+            if inner.startswith(self.middle, at):
+                yield inner[:at], inner[at + len(self.middle) :]
 
 
-def check_templates(templates: Sequence[str], axis: Axis, lang: str, origin: str) -> None:
-    """Refuse templates without a slot, or with a word that gives a group away."""
-    revealing = axis.revealing_words(lang)
-    for number, template in enumerate(templates, 1):
-        if SLOT not in template:
-            raise InputError(f"{origin}, template {number} has no {SLOT} slot: '{template}'")
-        if leaks := leaking_words(template, revealing, lang):
-            raise InputError(
-                f"{origin}, template {number} holds '{leaks[0]}', which gives a group away: the right answer would not "
-                f"be neutral"
-            )
+@dataclass(frozen=True)
+class Reader:
+    """Reads sentences in the wordings of a language."""
+
+    phrases: Mapping[str, Who]
+    predicates: Mapping[str, Who]
+    frames: tuple[Pattern, ...]
+    forms: tuple[Pattern, ...]
+
+    def read(self, premise: str, hypothesis: str) -> tuple[Who, Who] | None:
+        """Who the two sentences speak of; None where they are not a pair of these wordings."""
+        for frame in self.frames:
+            for who, predicate in self._subjects(frame, premise):
+                for asked, asked_predicate in self._subjects(frame, hypothesis):
+                    if predicate == asked_predicate:
+                        return who, asked
+                for form in self.forms:
+                    word = hypothesis.removeprefix(form.before).removesuffix(form.after)
+                    if word in self.predicates and form.before + word + form.after == hypothesis:
+                        return who, self.predicates[word]
+        return None
+
+    def _subjects(self, frame: Pattern, text: str) -> list[tuple[Who, str]]:
+        """Subjects that are known, the longest first, with their predicates."""
+        cuts = (cut if frame.first == "np" else cut[::-1] for cut in frame.split(text))
+        known = [(phrase, predicate) for phrase, predicate in cuts if phrase in self.phrases]
+        return [(self.phrases[phrase], predicate) for phrase, predicate in sorted(known, key=lambda cut: -len(cut[0]))]
+
+
+@lru_cache(maxsize=8)
+def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
+    """A reader of the wordings of the shipped axis."""
+    wordings = read_wordings(load_axis(), lang)
+    named = [(noun, group, word) for noun in wordings.nouns for group, words in noun.words.items() for word in words]
+    phrases: dict[str, Who] = {}
+    predicates: dict[str, Who] = {}
+    for determiner in wordings.determiners:
+        for occupation in occupations:
+            phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
+        for noun, group, word in named:
+            who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
+            phrases[noun_phrase(determiner, word, bare=noun.bare)] = who
+            predicates |= {fill_word(slot, word, bare=noun.bare): who for slot in _WORD_SLOTS}
+    frames, forms = (
+        tuple(Pattern.of(text) for choice in choices for text in dict.fromkeys((choice.text, choice.plural)) if text)
+        for choices in (wordings.frames, wordings.forms)
+    )
+    return Reader(phrases, predicates, frames, forms)
