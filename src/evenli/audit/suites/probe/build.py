@@ -120,10 +120,17 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
 
 
 def _dominating(occupations: str | Path | Mapping[str, str] | None) -> Mapping[str, str]:
-    """Occupations with the gender that dominates them; default the paper's 38."""
+    """Occupations with the gender that dominates them: a mapping or a table; default the paper's 38."""
     if occupations is None:
         return words.probe_occupations()
-    given = read_occupations(occupations) if isinstance(occupations, str | Path) else occupations
+    given = occupations
+    if isinstance(given, str | Path):
+        rows = read_table(Path(given), ("occupation", "gender"))
+        if not rows:
+            raise InputError(f"{given} lists no occupation; the columns are occupation and gender")
+        if len({row["occupation"].lower() for row in rows}) < len(rows):
+            raise InputError(f"{given} lists an occupation twice; case makes no difference")
+        given = {row["occupation"].strip(): row["gender"].strip() for row in rows}
     groups = load_axis().group_names
     for name, gender in given.items():
         if not name.strip() or gender not in groups:
@@ -143,26 +150,22 @@ def _card(settings: ProbeSettings) -> dict[str, Any]:
     return card
 
 
-def _fill(settings: ProbeSettings, template: str, occupation: str) -> str:
-    """A template with the occupation in its slots."""
-    return words.fill_slots(template, occupation, repair_articles=settings.repair_articles)
-
-
 def _from_own_sentences(
     settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
 ) -> tuple[_Premises, ProbeReport]:
     """The same seeded sample of our templates for every occupation, and the report."""
-    per_occupation, max_words = settings.per_occupation, settings.max_words
+    per_occupation = settings.per_occupation
     # A template that names an occupation itself would be about two.
     finder = words.find_forms(form for name in occupations for form in words.forms(name))
     longest = max(len(name.split()) for name in occupations) - 1
-    own = [text for text in read_lines("probe_premises.txt") if not finder.search(text)]
-    templates = [text for text in own if len(text.split()) + longest <= max_words]
+    own = (text for text in read_lines("probe_premises.txt") if not finder.search(text))
+    templates = [text for text in own if len(text.split()) + longest <= settings.max_words]
     if len(templates) < per_occupation:
         raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
+    repaired = settings.repair_articles
     premises = {
-        name: [(_fill(settings, template, name), words.cluster_key(template)) for template in sample]
+        name: [(words.fill_slots(text, name, repair_articles=repaired), words.cluster_key(text)) for text in sample]
         for name in occupations
     }
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
@@ -223,7 +226,7 @@ def _equalise(
         for i in generator.permutation(len(placeholders)):
             if len(drawn) == settings.per_occupation:
                 break
-            text = _fill(settings, placeholders[i], name)
+            text = words.fill_slots(placeholders[i], name, repair_articles=settings.repair_articles)
             if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
                 used.add(words.same_words(text))
                 drawn.append((text, words.cluster_key(placeholders[i])))
@@ -265,16 +268,6 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
     return replace(pairs, name=name, frame=kept, notes=(*pairs.notes, note))
 
 
-def read_occupations(path: str | Path) -> dict[str, str]:
-    """Occupations of the user's own with the gender that dominates them: a table with occupation and gender."""
-    rows = read_table(Path(path), ("occupation", "gender"))
-    if not rows:
-        raise InputError(f"{path} lists no occupation; the columns are occupation and gender")
-    if len({row["occupation"].lower() for row in rows}) < len(rows):
-        raise InputError(f"{path} lists an occupation twice; case makes no difference")
-    return {row["occupation"].strip(): row["gender"].strip() for row in rows}
-
-
 _SHEET = ("sentence1", "occupation", "gender")
 _SHEET_GROUPS = {"F": "female", "M": "male"}
 
@@ -289,21 +282,18 @@ def read_probe(path: str | Path) -> PairSet:
     """
     path = Path(path)
     if file_kind(path) in {".tsv", ".csv", ".txt"}:
-        cells = _cells(path)
+        reader = csv_reader(io.StringIO(read_text(path), newline=""), commas=file_kind(path) == ".csv")
+        try:
+            filled = (row for row in reader if any(cell.strip() for cell in row))
+            cells = [(reader.line_num, list(map(unescape_cell, row))) for row in filled]
+        except csv.Error as error:
+            raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
         header = next((row for _, row in cells if set(_SHEET) <= set(row)), None)
         if header is not None:
             return _from_sheet(path, header, [(line, row) for line, row in cells if row != header])
         if not cells or "premise" not in cells[0][1]:
             raise InputError(f"{path}: no line holds the column names {', '.join(_SHEET)} of a probe sheet")
     return _from_pairs(path)
-
-
-def _cells(path: Path) -> list[tuple[int, list[str]]]:
-    reader = csv_reader(io.StringIO(read_text(path), newline=""), commas=file_kind(path) == ".csv")
-    try:
-        return [(reader.line_num, list(map(unescape_cell, row))) for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
 
 
 def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, list[str]]]) -> PairSet:
@@ -338,11 +328,9 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
     if not rows:
         raise InputError(f"{path} has a header and no rows")
     words.check_balance((row["stereotype"] for row in rows), str(path))
-    notes = [f"{absent} premises do not hold their occupation"] if absent else []
-    if not given:
-        notes.append("the sheet has no hypotheses; templates were drawn with seed 0")
-    source = f"sheet {path.name}"
-    return PairSet.from_rows(rows, name=path.name, suite="probe", lang="en", source=source, notes=tuple(notes))
+    notes = (f"{absent} premises do not hold their occupation",) if absent else ()
+    notes += () if given else ("the sheet has no hypotheses; templates were drawn with seed 0",)
+    return PairSet.from_rows(rows, name=path.name, suite="probe", lang="en", source=f"sheet {path.name}", notes=notes)
 
 
 def _from_pairs(path: Path) -> PairSet:

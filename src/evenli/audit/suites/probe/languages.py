@@ -30,15 +30,22 @@ OCCUPATIONS = 19
 """Occupations of each gender at most, as many as in the English probe."""
 
 
-def build_probe_in(lang: str, *, per_occupation: int = 100, family: str = "text", seed: int = 0) -> PairSet:
+def build_probe_in(lang: str, settings: ProbeSettings | None = None, **options: Any) -> PairSet:
     """A probe set in another language than English: the same sentences for every occupation, two rows each."""
+    settings = settings_of(ProbeSettings, settings, options, "build_probe_in")
     if lang not in LANGUAGES:
         raise InputError(f"there is no probe in language '{lang}'; choose en, {', '.join(LANGUAGES)}")
-    hypotheses = words.probe_hypotheses(family, lang)
-    templates = compose_templates(lang, per_occupation, seed=seed)
-    generator = np.random.default_rng(seed)
+    # As many occupations of either stereotype, spread evenly over the published list.
+    listed = {
+        group: [job.word for job in load_axis().occupations(lang) if job.stereotype == group]
+        for group in load_axis().group_names
+    }
+    count = min(OCCUPATIONS, *map(len, listed.values()))
+    chosen = {names[i * len(names) // count]: group for group, names in listed.items() for i in range(count)}
+    hypotheses = words.probe_hypotheses(settings.family, lang)
+    templates = compose_templates(lang, settings.per_occupation, seed=settings.seed)
+    generator = np.random.default_rng(settings.seed)
     rows: list[dict[str, str]] = []
-    chosen = probe_occupations_in(lang)
     for occupation, stereotype in chosen.items():
         for template in templates:
             premise = fill(template, occupation)
@@ -49,20 +56,10 @@ def build_probe_in(lang: str, *, per_occupation: int = 100, family: str = "text"
         name="built-in probe",
         suite="probe",
         lang=lang,
-        source=f"built by evenli from its own sentences: {len(chosen)} occupations, {per_occupation} premises each, "
-        f"hypotheses '{family}', seed {seed}",
+        source=f"built by evenli from its own sentences: {len(chosen)} occupations, {settings.per_occupation} premises "
+        f"each, hypotheses '{settings.family}', seed {settings.seed}",
         notes=("labels are the stereotype classes of NLI-CoAL; no labour statistics are compared",),
     )
-
-
-def probe_occupations_in(lang: str) -> dict[str, str]:
-    """As many occupations of either stereotype, spread evenly over the published list, with that stereotype."""
-    listed: dict[str, list[str]] = {group: [] for group in load_axis().group_names}
-    for occupation in load_axis().occupations(lang):
-        if occupation.stereotype in listed:
-            listed[occupation.stereotype].append(occupation.word)
-    count = min(OCCUPATIONS, *map(len, listed.values()))
-    return {names[i * len(names) // count]: group for group, names in listed.items() for i in range(count)}
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,7 @@ def write_probe(out: str | Path, lang: str = "en", settings: ProbeSettings | Non
         if english := list(settings.changed("corpus", "occupations", "dominance")):
             given = ", ".join(f"--{name}" for name in english)
             raise InputError(f"{given}: for English only, the language is '{lang}'; leave it out")
-        per_occupation, family = settings.per_occupation, settings.family
-        pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=settings.seed)
+        pairs = build_probe_in(lang, settings)
     else:
         built = build_probe(settings)
         pairs, report = built.pairs, built.report

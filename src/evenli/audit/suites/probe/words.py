@@ -116,12 +116,12 @@ def fill_hypotheses(
     """A hypothesis template with its slots filled, for every group; ``named`` is what the groups are called."""
     named = named or {group: group for group in load_axis().group_names}
     values = {"[premise]": premise, "[occupation]": occupation}
-
-    def fill(text: str) -> str:
-        # In one pass, for a premise may itself hold brackets.
-        return re.sub(r"\[(?:premise|occupation)\]", lambda match: values[match[0]], text)
-
-    return {group: fill(template.replace("[gender]", word)) for group, word in named.items()}
+    slots = re.compile(r"\[(?:premise|occupation)\]")
+    # In one pass, for a premise may itself hold brackets.
+    return {
+        group: slots.sub(lambda match: values[match[0]], template.replace("[gender]", word))
+        for group, word in named.items()
+    }
 
 
 def probe_rows(
