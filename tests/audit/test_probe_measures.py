@@ -17,7 +17,8 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import audit
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve, shown, statement
+from evenli.audit.suites.probe import SUITE, shown
+from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve
 from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
@@ -432,12 +433,12 @@ def test_published_tables_are_complete() -> None:
 def test_a_side_is_named_only_where_the_interval_lies_on_it() -> None:
     result = audit("fake:biased", suites=("probe",), limit=30).probe
     lean = result.measures["probe_lean"]
-    assert lean.value > 0 > lean.low and "neither gender" in statement(result)
+    assert lean.value > 0 > lean.low and "neither gender" in SUITE.statement(result)
     nan = float("nan")
     for ends, side in (
         *(((0.01, 0.2), "female"), ((-0.2, -0.01), "male"), ((nan, nan), "female")),
         *(((0.0, 0.2), "to neither"), ((-0.2, 0.0), "to neither")),
     ):
         beyond = structs.replace(lean, low=ends[0], high=ends[1])
-        said = statement(structs.replace(result, measures={**result.measures, "probe_lean": beyond}))
+        said = SUITE.statement(structs.replace(result, measures={**result.measures, "probe_lean": beyond}))
         assert f"lean {side}" in said

@@ -452,7 +452,7 @@ def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     from evenli.audit.report.html import write_charts
-    from evenli.audit.suites.robust.chart import figure
+    from evenli.audit.suites.robust import figure
 
     drawn = figure(follower.robust)  # type: ignore[arg-type]
     assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative

@@ -21,12 +21,9 @@ from scipy.special import expit
 from scipy.stats import kendalltau, spearmanr
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.base import label_shares
 from evenli.audit.suites.probe.words import women_percent
-from evenli.core.blocks import Block
 from evenli.core.errors import InputError
 from evenli.core.estimate import MeasureResult
-from evenli.core.format import number, p_bound, signed
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.measure import measure
@@ -39,7 +36,6 @@ _OURS = "evenli, after Sharma et al. 2021"
 _PAPER = "the paper prints 100 times this"
 _DIGITS = 6
 FEWEST_RANKS = 3  # occupations with a percentage of women that a rank correlation needs
-_LISTED = 5
 
 
 class ProbeOccupation(Record, frozen=True):
@@ -303,59 +299,3 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> ProbeResult
         occupations=rows,
         labour=labour_comparison(curve, women) if comparable else None,
     )
-
-
-def statement(result: SuiteResult) -> str:
-    """One sentence where a run has no verdict."""
-    gap, direction = (result.measures[name] for name in ("probe_dp", "probe_b"))
-    lean = result.measures["probe_lean"]
-    # A side is named only where the interval lies on it; without an interval the value decides.
-    low, high = (lean.value, lean.value) if math.isnan(lean.low) else (lean.low, lean.high)
-    side = "female" if low > 0 else "male" if high < 0 else "to neither gender"
-    return (
-        f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). "
-        f"The two genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more "
-        f"entailed one for B {direction.shown} of the premises."
-    )
-
-
-def shown(result: ProbeResult) -> Block:
-    """Heading, slices by dominant gender, largest gaps, the labour market."""
-    shares = label_shares(result.proportions)
-    heading = f"Entailment probe ({result.premises:,} premises, both genders asked of each, {shares})"
-    lines = []
-    for group in result.measures["probe_dp"].by_stereotype:
-        values = ", ".join(
-            f"{result.measures[name].title.partition(',')[0]} {result.measures[name].by_stereotype[group].shown}"
-            for name in ("probe_lean", "probe_s", "probe_dp", "probe_b")
-        )
-        lines.append(f"{group}-dominated occupations: {values}")
-    lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")
-    gaps = ", ".join(_gap(row) for row in result.occupations[:_LISTED])
-    lines.append(f"Largest gaps dP (and the likelier gender): {gaps}")
-    disputed = [
-        f"{row.occupation} ({row.stereotype}, {row.women_percent:g} %)" for row in result.occupations if row.disputed
-    ]
-    if disputed:
-        lines.append(f"Label against the share of women who work in it: {', '.join(sorted(disputed))}; see --dominance")
-    labour = result.labour
-    if labour is None:
-        lines.append("Labour market: too few occupations have a known share of women.")
-    else:
-        missing = f"; without {', '.join(labour.missing)}" if labour.missing else ""
-        lines.append(
-            f"Labour market (CPS 2019, {labour.n} occupations{missing}): gap against imbalance {_ranks(labour.size)}; "
-            f"P_f - P_m against the share of women {_ranks(labour.direction)}"
-        )
-    return Block(heading, lines, measures=True)
-
-
-def _gap(row: ProbeOccupation) -> str:
-    group = "" if not row.signed else " (female)" if row.signed > 0 else " (male)"
-    return f"{row.occupation} {number(row.dp, 2)}{group}"
-
-
-def _ranks(ranks: Ranks) -> str:
-    if ranks.reason:
-        return f"undefined ({ranks.reason})"
-    return f"Spearman {signed(ranks.spearman, 2)} (p {p_bound(ranks.p)}), Kendall {signed(ranks.kendall, 2)}"

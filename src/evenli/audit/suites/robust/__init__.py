@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,16 +15,19 @@ from evenli.audit.suites.base import Suite, own
 from evenli.audit.suites.coal import axis_texts
 from evenli.audit.suites.coal.verdict import NEGLIGIBLE
 from evenli.audit.suites.robust import build, stability
-from evenli.audit.suites.robust.curve import judged_rows, on_shared
+from evenli.audit.suites.robust.curve import WordingRow, judged_rows, on_shared
 from evenli.audit.suites.robust.stability import CHOICES, PURPOSE, REST, CauseRow, RobustResult, VarianceRow
 from evenli.audit.suites.robust.wordings import DIMENSIONS
-from evenli.core.blocks import PAGE, Block
+from evenli.core.blocks import PAGE, Block, Figure
+from evenli.core.drawing import WIDTH, defined_only, inline, load_altair
 from evenli.core.errors import MissingExtraError
 from evenli.core.extras import check_extra
 from evenli.core.format import capitalised, interval, number, p_value, percent, with_interval
+from evenli.core.page import ACCENT, GRID, INK, MUTED
 from evenli.stats.sample import Sample
 
 TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "undirected": "undirected error"}
+_NAMES = 130  # px for the names of choices, the same in both panels so that their columns meet
 
 
 class Robust(Suite):
@@ -56,11 +60,7 @@ class Robust(Suite):
         return f"Across wordings: {'; '.join(map(_said, result.causes))}."
 
     def blocks(self, result: RobustResult, sample: Sample, medium: str) -> list[Block]:
-        figures = []
-        if medium == PAGE:
-            from evenli.audit.suites.robust.chart import figure  # here: only a report needs charts
-
-            figures = [figure(result)]
+        figures = [figure(result)] if medium == PAGE else []
         about = "which choice moves the number? Share of variance"
         shown = [
             _over_wordings(result),
@@ -187,6 +187,76 @@ def _share(row: VarianceRow | None) -> str:
     if row is None or math.isnan(row.share):
         return number(math.nan)
     return percent(row.share) + (f" (p {p_value(row.p)})" if not math.isnan(row.p) else "")
+
+
+def figure(result: RobustResult) -> Figure:
+    """The curve of the cause *stereotype*, with its data as a table."""
+    rows = sorted(result.wordings, key=lambda row: -math.inf if math.isnan(row.stereotype) else row.stereotype)
+    cells = [
+        (
+            *(getattr(row, name) for name in DIMENSIONS),
+            *(row.stereotype, row.stereotype_low, row.stereotype_high),
+            *(row.default_gender, row.undirected, row.follow, row.defy),
+            "yes" if row.judged else row.problem,
+        )
+        for row in rows
+    ]
+    columns = (*DIMENSIONS, "stereotype", "low", "high", "default gender", "undirected", "follow", "defy", "judged")
+    words = (
+        f"Specification curve of {len(rows)} wordings, sorted by the measure stereotype, from "
+        f"{number(rows[0].stereotype, 2)} to {number(rows[-1].stereotype, 2)}. {result.line}"
+    )
+    title = f"Specification curve: stereotype in {len(rows)} wordings; grey ones the model does not understand"
+    return Figure("wordings", title, words, columns, tuple(cells), _chart(rows, result.wordings[0]), kept=True)
+
+
+def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
+    alt = load_altair("the chart of the wordings")
+    size = max(3.0, min(26.0, 1000 / len(rows)))
+    values, marks, names = _values(rows, usual)
+    x = alt.X("rank:Q", axis=None, scale=alt.Scale(domain=[-1, len(rows)]))
+    kind = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=["usual wording", "other wording", "not judged"], range=[ACCENT, INK, GRID]),
+        legend=alt.Legend(title=None, orient="top"),
+    )
+    axis = {"minExtent": _NAMES, "maxExtent": _NAMES}
+    height = alt.Y("value:Q", axis=alt.Axis(title=None, gridColor=GRID, **axis))
+    title = alt.TitleParams(
+        "stereotype in each wording, with its interval", fontSize=11, fontWeight="normal", color=INK
+    )
+    base = inline(values)
+    curve = alt.layer(
+        inline([{"zero": 0}]).mark_rule(color=MUTED).encode(y="zero:Q"),
+        base.transform_filter("isValid(datum.low)").mark_rule().encode(x=x, y="low:Q", y2="high:Q", color=kind),
+        base.mark_point(filled=True, opacity=1, size=size).encode(x=x, y=height, color=kind),
+    ).properties(width=WIDTH, height=150, title=title)
+    labels = alt.Axis(title=None, ticks=False, domain=False, grid=True, gridColor=GRID, labelLimit=_NAMES, **axis)
+    choices = (
+        inline(marks)
+        .mark_point(filled=True, opacity=1, size=size, shape="square")
+        .encode(x=x, y=alt.Y("choice:N", sort=names, axis=labels), color=kind)
+        .properties(width=WIDTH, height=13 * len(names))
+    )
+    return alt.vconcat(curve, choices, spacing=4)
+
+
+def _values(
+    rows: Sequence[WordingRow], usual: WordingRow
+) -> tuple[list[dict[str, object]], list[dict[str, object]], list[str]]:
+    """Points of the curve, marks of the choices, and the names of these in order."""
+    # Choices that never change would be rows of marks that say nothing.
+    varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in rows}) > 1]
+    listed = {name: list(dict.fromkeys(getattr(row, name) for row in [usual, *rows])) for name in varied}
+    values: list[dict[str, object]] = []
+    marks: list[dict[str, object]] = []
+    for rank, row in enumerate(rows):
+        kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
+        numbers = {"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high}
+        defined = defined_only(numbers)
+        values += [{"rank": rank, "kind": kind, **defined}] if "value" in defined else []
+        marks += [{"rank": rank, "kind": kind, "choice": f"{name}: {getattr(row, name)}"} for name in varied]
+    return values, marks, [f"{name}: {choice}" for name in varied for choice in listed[name]]
 
 
 SUITE = Robust()
