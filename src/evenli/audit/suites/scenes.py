@@ -33,7 +33,6 @@ _UNSPACED = ("ja", "zh")
 _CAPTION_ID = re.compile(r"^\S+#\d+\s+")
 _HEADERS = {"caption", "captions", "sentence", "text"}
 _INNER_STOP = re.compile(r"[.!?] |[。！？](?=.)")
-_NEVER = "(?!)"  # matches nothing
 
 
 def template_key(template: str) -> str:
@@ -168,7 +167,7 @@ class _Rules:
         self.occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
         rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
         # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
-        own = rules.get(lang, {**rules["en"], "plural": _NEVER, "alone": ""})
+        own = rules.get(lang, {**rules["en"], "plural": "(?!)", "alone": ""})
         self.lengths = range(int(own["shortest"]), int(own["longest"]) + 1)
         self.plural, self.whole_phrase = re.compile(own["plural"]), re.compile(own["alone"])
 
@@ -181,9 +180,6 @@ class _Rules:
         template = self.group_word.sub(SLOT, text)
         if self.lang == "en":
             template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
-        return template, self._fault(template)
-
-    def _fault(self, template: str) -> str:
         beside = template.replace(SLOT, "")
         size = len(beside) if self.lang in _UNSPACED else len(template.split())
         # The first that holds is counted.
@@ -196,7 +192,7 @@ class _Rules:
             "plural": self.plural.search(template),
             "longer phrase": not self.whole_phrase.search(template),
         }
-        return next((reason for reason, holds in faults.items() if holds), "")
+        return template, next((reason for reason, holds in faults.items() if holds), "")
 
 
 def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:

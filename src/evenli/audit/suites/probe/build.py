@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -79,7 +79,7 @@ class ProbeBuild:
     report: ProbeReport
 
 
-_Premises = dict[str, list[tuple[str, str]]]
+Premises = dict[str, list[tuple[str, str]]]
 """Text and cluster key of the premises of every occupation."""
 
 
@@ -98,25 +98,38 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
     """
     settings = settings_of(ProbeSettings, settings, options, "build_probe")
     genders = _dominating(settings.occupations)
-    hypotheses = words.probe_hypotheses(settings.family)
     generator = np.random.default_rng(settings.seed)
     premises, report = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, genders, generator)
+    pairs = probe_pairs(premises, genders, settings, generator, notes=report.notes)
+    return ProbeBuild(pairs if settings.dominance is None else label_by_labour(pairs, settings.dominance), report)
+
+
+def probe_pairs(
+    premises: Premises,
+    stereotypes: Mapping[str, str],
+    settings: ProbeSettings,
+    generator: np.random.Generator,
+    lang: str = "en",
+    notes: Iterable[str] = (),
+) -> PairSet:
+    """Two rows for every premise, with a hypothesis drawn for each."""
+    hypotheses = words.probe_hypotheses(settings.family, lang)
     listed = [(name, *premise) for name in premises for premise in premises[name]]
     picks = generator.integers(len(hypotheses), size=len(listed)).tolist()
     rows: list[dict[str, str]] = []
     for number, ((name, premise, template), pick) in enumerate(zip(listed, picks, strict=True)):
-        texts = words.fill_hypotheses(hypotheses[pick], premise, name)
-        rows += words.probe_rows(number, premise, texts, name, genders[name], template)
-    pairs = PairSet.from_rows(
+        texts = words.fill_hypotheses(hypotheses[pick], premise, name, lang)
+        rows += words.probe_rows(number, premise, texts, name, stereotypes[name], template)
+    corpus = None if settings.corpus is None else Path(settings.corpus).name
+    return PairSet.from_rows(
         rows,
-        name=f"probe from {report.corpus}" if report.corpus else "built-in probe",
+        name=f"probe from {corpus}" if corpus else "built-in probe",
         suite="probe",
-        lang="en",
-        source=f"built by evenli from {report.corpus or 'its own sentences'}: {len(premises)} occupations, "
+        lang=lang,
+        source=f"built by evenli from {corpus or 'its own sentences'}: {len(premises)} occupations, "
         f"{settings.per_occupation} premises each, hypotheses '{settings.family}', seed {settings.seed}",
-        notes=tuple(report.notes),
+        notes=tuple(notes),
     )
-    return ProbeBuild(pairs if settings.dominance is None else label_by_labour(pairs, settings.dominance), report)
 
 
 def _dominating(occupations: str | Path | Mapping[str, str] | None) -> Mapping[str, str]:
@@ -152,7 +165,7 @@ def _card(settings: ProbeSettings) -> dict[str, Any]:
 
 def _from_own_sentences(
     settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
-) -> tuple[_Premises, ProbeReport]:
+) -> tuple[Premises, ProbeReport]:
     """The same seeded sample of our templates for every occupation, and the report."""
     per_occupation = settings.per_occupation
     # A template that names an occupation itself would be about two.
@@ -174,7 +187,7 @@ def _from_own_sentences(
 
 def _from_corpus(
     settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
-) -> tuple[_Premises, ProbeReport]:
+) -> tuple[Premises, ProbeReport]:
     """Premises from a corpus, and the report."""
     corpus = Path(str(settings.corpus))
     pool = words.collect(corpus, occupations, settings.max_words, settings.name_filter)
@@ -212,10 +225,10 @@ def _equalise(
     settings: ProbeSettings,
     occupations: Mapping[str, str],
     generator: np.random.Generator,
-) -> tuple[_Premises, dict[str, dict[str, int]]]:
+) -> tuple[Premises, dict[str, dict[str, int]]]:
     """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
     placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
-    premises: _Premises = {}
+    premises: Premises = {}
     counts: dict[str, dict[str, int]] = {}
     for name in occupations:
         own = [sentence for sentence in kept if sentence.occupation == name]

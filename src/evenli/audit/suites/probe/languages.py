@@ -16,16 +16,13 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.settings import ProbeSettings
 from evenli.audit.suites.base import fill
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe import words
-from evenli.audit.suites.probe.build import ProbeReport, build_probe
+from evenli.audit.suites.probe.build import ProbeReport, build_probe, probe_pairs
 from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
 from evenli.core.settings import settings_of
 from evenli.words import load_axis
 
 LANGUAGES = ("ja", "zh")
-GENDERS = {"female": "女性", "male": "男性"}
-"""Adjectives of the hypotheses, the same in both languages."""
 OCCUPATIONS = 19
 """Occupations of each gender at most, as many as in the English probe."""
 
@@ -42,24 +39,10 @@ def build_probe_in(lang: str, settings: ProbeSettings | None = None, **options: 
     }
     count = min(OCCUPATIONS, *map(len, listed.values()))
     chosen = {names[i * len(names) // count]: group for group, names in listed.items() for i in range(count)}
-    hypotheses = words.probe_hypotheses(settings.family, lang)
     templates = compose_templates(lang, settings.per_occupation, seed=settings.seed)
-    generator = np.random.default_rng(settings.seed)
-    rows: list[dict[str, str]] = []
-    for occupation, stereotype in chosen.items():
-        for template in templates:
-            premise = fill(template, occupation)
-            texts = words.fill_hypotheses(str(generator.choice(hypotheses)), premise, occupation, GENDERS)
-            rows += words.probe_rows(len(rows) // 2, premise, texts, occupation, stereotype, template)
-    return PairSet.from_rows(
-        rows,
-        name="built-in probe",
-        suite="probe",
-        lang=lang,
-        source=f"built by evenli from its own sentences: {len(chosen)} occupations, {settings.per_occupation} premises "
-        f"each, hypotheses '{settings.family}', seed {settings.seed}",
-        notes=("labels are the stereotype classes of NLI-CoAL; no labour statistics are compared",),
-    )
+    premises = {occupation: [(fill(template, occupation), template) for template in templates] for occupation in chosen}
+    note = "labels are the stereotype classes of NLI-CoAL; no labour statistics are compared"
+    return probe_pairs(premises, chosen, settings, np.random.default_rng(settings.seed), lang, [note])
 
 
 @dataclass(frozen=True)

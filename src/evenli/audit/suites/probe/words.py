@@ -30,6 +30,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
 # English text has at least this share of function words and at most this share of letters beyond ASCII.
 _FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
+_GENDERS = {"female": "女性", "male": "男性"}  # adjectives, the same in Japanese and Chinese
 _COMMON_NAMES = 300  # ranks of first names that are also looked for in lower case
 
 
@@ -110,11 +111,9 @@ def cluster_key(template: str) -> str:
     return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
 
 
-def fill_hypotheses(
-    template: str, premise: str, occupation: str, named: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """A hypothesis template with its slots filled, for every group; ``named`` is what the groups are called."""
-    named = named or {group: group for group in load_axis().group_names}
+def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "en") -> dict[str, str]:
+    """A hypothesis template with its slots filled, for every group."""
+    named = {group: group for group in load_axis().group_names} if lang == "en" else _GENDERS
     values = {"[premise]": premise, "[occupation]": occupation}
     slots = re.compile(r"\[(?:premise|occupation)\]")
     # In one pass, for a premise may itself hold brackets.

@@ -213,9 +213,20 @@ def figure(result: RobustResult) -> Figure:
 def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
     alt = load_altair("the chart of the wordings")
     size = max(3.0, min(26.0, 1000 / len(rows)))
-    values, marks, names = _values(rows, usual)
+    # Choices that never change would be rows of marks that say nothing.
+    varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in rows}) > 1]
+    chosen = {name: dict.fromkeys(getattr(row, name) for row in [usual, *rows]) for name in varied}
+    names = [f"{name}: {choice}" for name, choices in chosen.items() for choice in choices]
+    values: list[dict[str, object]] = []
+    marks: list[dict[str, object]] = []
+    for rank, row in enumerate(rows):
+        kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
+        of = {"rank": rank, "kind": kind}
+        numbers = defined_only({"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high})
+        values += [{**of, **numbers}] if "value" in numbers else []
+        marks += [{**of, "choice": f"{name}: {getattr(row, name)}"} for name in varied]
     x = alt.X("rank:Q", axis=None, scale=alt.Scale(domain=[-1, len(rows)]))
-    kind = alt.Color(
+    color = alt.Color(
         "kind:N",
         scale=alt.Scale(domain=["usual wording", "other wording", "not judged"], range=[ACCENT, INK, GRID]),
         legend=alt.Legend(title=None, orient="top"),
@@ -228,35 +239,17 @@ def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
     base = inline(values)
     curve = alt.layer(
         inline([{"zero": 0}]).mark_rule(color=MUTED).encode(y="zero:Q"),
-        base.transform_filter("isValid(datum.low)").mark_rule().encode(x=x, y="low:Q", y2="high:Q", color=kind),
-        base.mark_point(filled=True, opacity=1, size=size).encode(x=x, y=height, color=kind),
+        base.transform_filter("isValid(datum.low)").mark_rule().encode(x=x, y="low:Q", y2="high:Q", color=color),
+        base.mark_point(filled=True, opacity=1, size=size).encode(x=x, y=height, color=color),
     ).properties(width=WIDTH, height=150, title=title)
     labels = alt.Axis(title=None, ticks=False, domain=False, grid=True, gridColor=GRID, labelLimit=_NAMES, **axis)
     choices = (
         inline(marks)
         .mark_point(filled=True, opacity=1, size=size, shape="square")
-        .encode(x=x, y=alt.Y("choice:N", sort=names, axis=labels), color=kind)
+        .encode(x=x, y=alt.Y("choice:N", sort=names, axis=labels), color=color)
         .properties(width=WIDTH, height=13 * len(names))
     )
     return alt.vconcat(curve, choices, spacing=4)
-
-
-def _values(
-    rows: Sequence[WordingRow], usual: WordingRow
-) -> tuple[list[dict[str, object]], list[dict[str, object]], list[str]]:
-    """Points of the curve, marks of the choices, and the names of these in order."""
-    # Choices that never change would be rows of marks that say nothing.
-    varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in rows}) > 1]
-    listed = {name: list(dict.fromkeys(getattr(row, name) for row in [usual, *rows])) for name in varied}
-    values: list[dict[str, object]] = []
-    marks: list[dict[str, object]] = []
-    for rank, row in enumerate(rows):
-        kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
-        numbers = {"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high}
-        defined = defined_only(numbers)
-        values += [{"rank": rank, "kind": kind, **defined}] if "value" in defined else []
-        marks += [{"rank": rank, "kind": kind, "choice": f"{name}: {getattr(row, name)}"} for name in varied]
-    return values, marks, [f"{name}: {choice}" for name in varied for choice in listed[name]]
 
 
 SUITE = Robust()
