@@ -80,7 +80,7 @@ def test_there_are_many_wordings_in_every_dimension(lang: str) -> None:
     wordings = read_wordings(load_axis(), lang)
     everything = grid(wordings, ["built-in"])
     assert len(everything) >= 30 and len(set(everything)) == len(everything)
-    assert len(wordings.group_nouns) >= 6 and len(wordings.frames) >= 6 and len(wordings.forms) >= 3
+    assert len(wordings.group_nouns) >= 6 and len(wordings.choices["frame"]) >= 6 and len(wordings.choices["form"]) >= 3
     assert {noun.kind for noun in wordings.nouns} == {"noun", "narrow", "pronoun", "name", "control"}
     assert len(wordings.predicates(load_axis().templates(lang))) >= 30
 

@@ -341,9 +341,10 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
     if not rows:
         raise InputError(f"{path} has a header and no rows")
     words.check_balance((row["stereotype"] for row in rows), str(path))
-    notes = (f"{absent} premises do not hold their occupation",) if absent else ()
-    notes += () if given else ("the sheet has no hypotheses; templates were drawn with seed 0",)
-    return PairSet.from_rows(rows, name=path.name, suite="probe", lang="en", source=f"sheet {path.name}", notes=notes)
+    notes = [f"{absent} premises do not hold their occupation"] if absent else []
+    notes += [] if given else ["the sheet has no hypotheses; templates were drawn with seed 0"]
+    source = f"sheet {path.name}"
+    return PairSet.from_rows(rows, name=path.name, suite="probe", lang="en", source=source, notes=tuple(notes))
 
 
 def _from_pairs(path: Path) -> PairSet:

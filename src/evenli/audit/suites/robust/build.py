@@ -101,8 +101,8 @@ def grid(wordings: Wordings, templates: Sequence[str]) -> list[Wording]:
     A pronoun cannot stand behind *the person is a*, and neither it nor a name speaks of two.
     """
     chosen = []
-    choices = product(wordings.group_nouns, wordings.determiners, wordings.frames, wordings.forms, templates)
-    for noun, determiner, frame, form, source in choices:
+    determiners, frames, forms = (wordings.choices[name] for name in ("determiner", "frame", "form"))
+    for noun, determiner, frame, form, source in product(wordings.group_nouns, determiners, frames, forms, templates):
         two, says_same = determiner.kind == "two", form.kind == "same"
         if (noun.bare and two) or (noun.kind == PRONOUN and not says_same):
             continue
@@ -247,12 +247,8 @@ class _Rows:
         self.wordings, self.wording, self.templates = wordings, wording, templates
         self.noun = next(noun for noun in wordings.nouns if noun.name == wording.noun)
         self.determiner, self.frame, self.form = (
-            next(choice for choice in choices if choice.name == name)
-            for choices, name in (
-                (wordings.determiners, wording.determiner),
-                (wordings.frames, wording.frame),
-                (wordings.forms, wording.form),
-            )
+            next(choice for choice in wordings.choices[name] if choice.name == getattr(wording, name))
+            for name in ("determiner", "frame", "form")
         )
         self.two = self.determiner.kind == "two"
         self.turns = {template: turn for turn, template in enumerate(templates.predicates)}

@@ -109,7 +109,7 @@ class ViewRow(Wording, frozen=True):
     undirected: Number
 
 
-def fields_of(name: str, estimate: Estimate) -> dict[str, float]:
+def fields_of(name: str, estimate: Estimate) -> dict[str, Any]:
     """A number and its interval, by the names of their three fields."""
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
@@ -184,8 +184,8 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
         numbers = {field: x for name in SHOWN for field, x in fields_of(name, estimates[name, None]).items()}
-        asked = structs.astuple(Wording.of(key))
-        rows.append(WordingRow(*asked, judged, problem, stated, person, table.frame.height // 2, **numbers))
+        fields = (*structs.astuple(Wording.of(key)), judged, problem, stated, person, table.frame.height // 2)
+        rows.append(WordingRow(*fields, **numbers))
     return rows
 
 
@@ -212,8 +212,8 @@ def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
         here = laid_out.items & (laid_out.codes == code)
         values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
         judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
-        asked = structs.astuple(Wording.of(key))
-        rows.append(ViewRow(*asked, prompt, order, judged, int(here.sum()) // 2, *values))
+        fields = (*structs.astuple(Wording.of(key)), prompt, order, judged, int(here.sum()) // 2, *values)
+        rows.append(ViewRow(*fields))
     return rows
 
 

@@ -84,39 +84,6 @@ class Choice:
         return self.plural if two and self.plural else self.text
 
 
-@dataclass(frozen=True)
-class Wordings:
-    """All choices of a language. The first of each kind is the usual one."""
-
-    lang: str
-    groups: tuple[str, ...]
-    nouns: tuple[Noun, ...]
-    determiners: tuple[Choice, ...]
-    frames: tuple[Choice, ...]
-    forms: tuple[Choice, ...]
-    keep: re.Pattern[str]
-    drop: re.Pattern[str]
-
-    @property
-    def person(self) -> Noun:
-        """The noun that names no group."""
-        return next(noun for noun in self.nouns if noun.kind == CONTROL)
-
-    @property
-    def group_nouns(self) -> list[Noun]:
-        """The nouns that name a group."""
-        return [noun for noun in self.nouns if noun.kind != CONTROL]
-
-    def spelling(self, word: str) -> Spelling:
-        """An occupation in both numbers."""
-        return Spelling(word, english_plural(word) if self.lang == "en" else word)
-
-    def predicates(self, templates: Iterable[str]) -> dict[str, str]:
-        """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""
-        kept = (template for template in templates if not self.drop.search(template))
-        return {template: match[1] for template in kept if (match := self.keep.fullmatch(template))}
-
-
 def fill_word(text: str, word: Spelling, *, bare: bool = False) -> str:
     """Put a word into a text: {singular}, {plural}, or {a} for the singular with its article; a name has none."""
     filled = text.replace("{singular}", word.singular).replace("{plural}", word.plural)
@@ -128,22 +95,11 @@ def noun_phrase(determiner: Choice, word: Spelling, *, bare: bool = False) -> st
     return word.singular if bare else fill_word(determiner.text, word)
 
 
-def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
-    """The wordings of a language, and those in a CSV file of the user's own; what cannot be asked is refused."""
-    table = axis.language(lang).wordings
-    if table is None:
-        raise ResourceError(f"axis '{axis.id}' has no wordings in language '{lang}'; its TOML file may name a table")
-    rows = [(table.name, row) for row in table.rows(*_COLUMNS)]
-    if more is not None:
-        rows += [(more.name, row) for row in read_table(more, _COLUMNS)]
-    lines = _Lines(axis, lang)
-    for origin, row in rows:
-        lines.add(origin, row)
-    return lines.wordings(table.name)
+class Wordings:
+    """All choices of a language, the usual one of each kind first.
 
-
-class _Lines:
-    """Reads the lines of a table and refuses those that cannot be asked or that change the right answer."""
+    Lines of a table are added; those that cannot be asked or that change the right answer are refused.
+    """
 
     def __init__(self, axis: Axis, lang: str) -> None:
         self.lang, self.groups = lang, axis.group_names
@@ -151,7 +107,33 @@ class _Lines:
         self.nouns: list[Noun] = []
         self.choices: dict[str, list[Choice]] = {name: [] for name in ("determiner", "frame", "form", "pattern")}
 
+    @property
+    def person(self) -> Noun:
+        """The noun that names no group."""
+        return next(noun for noun in self.nouns if noun.kind == CONTROL)
+
+    @property
+    def group_nouns(self) -> list[Noun]:
+        """The nouns that name a group."""
+        return [noun for noun in self.nouns if noun.kind != CONTROL]
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """The regular expressions by kind."""
+        return {pattern.kind: pattern.text for pattern in self.choices["pattern"]}
+
+    def spelling(self, word: str) -> Spelling:
+        """An occupation in both numbers."""
+        return Spelling(word, english_plural(word) if self.lang == "en" else word)
+
+    def predicates(self, templates: Iterable[str]) -> dict[str, str]:
+        """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""
+        keep, drop = self.patterns["keep"], self.patterns.get("drop", "(?!)")
+        kept = (template for template in templates if not re.search(drop, template))
+        return {template: match[1] for template in kept if (match := re.fullmatch(keep, template))}
+
     def add(self, origin: str, row: Mapping[str, str]) -> None:
+        """Read a line of a table."""
         dimension, name = row["dimension"].strip(), row["name"].strip()
         where = f"{origin}, {dimension} '{name}'"
         if dimension not in _KINDS:
@@ -217,25 +199,29 @@ class _Lines:
                 f"{where} holds '{leaks[0]}', which gives a group away: the right answer would not be neutral"
             )
 
-    def wordings(self, origin: str) -> Wordings:
-        """What was read, checked as a whole."""
-        patterns = {pattern.kind: pattern.text for pattern in self.choices["pattern"]}
-        chosen = {name: tuple(self.choices[name]) for name in ("determiner", "frame", "form")}
-        missing = [name for name, of in {**chosen, "keep": patterns.get("keep")}.items() if not of]
+    def check(self, origin: str) -> None:
+        """Refuse a table that lacks what every question needs."""
+        needed = {name: self.choices[name] for name in ("determiner", "frame", "form")}
+        missing = [name for name, of in {**needed, "keep": self.patterns.get("keep")}.items() if not of]
         kinds = [noun.kind for noun in self.nouns]
         if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
             what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
             raise ResourceError(f"{origin} lacks {what}")
-        return Wordings(
-            self.lang,
-            self.groups,
-            tuple(self.nouns),
-            chosen["determiner"],
-            chosen["frame"],
-            chosen["form"],
-            re.compile(patterns["keep"]),
-            re.compile(patterns.get("drop", "(?!)")),
-        )
+
+
+def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
+    """The wordings of a language, and those in a CSV file of the user's own; what cannot be asked is refused."""
+    table = axis.language(lang).wordings
+    if table is None:
+        raise ResourceError(f"axis '{axis.id}' has no wordings in language '{lang}'; its TOML file may name a table")
+    rows = [(table.name, row) for row in table.rows(*_COLUMNS)]
+    if more is not None:
+        rows += [(more.name, row) for row in read_table(more, _COLUMNS)]
+    wordings = Wordings(axis, lang)
+    for origin, row in rows:
+        wordings.add(origin, row)
+    wordings.check(table.name)
+    return wordings
 
 
 @dataclass(frozen=True)
@@ -299,7 +285,7 @@ def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
     named = [(noun, group, word) for noun in wordings.nouns for group, words in noun.words.items() for word in words]
     phrases: dict[str, Who] = {}
     predicates: dict[str, Who] = {}
-    for determiner in wordings.determiners:
+    for determiner in wordings.choices["determiner"]:
         for occupation in occupations:
             phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
         for noun, group, word in named:
@@ -308,6 +294,6 @@ def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
             predicates |= {fill_word(slot, word, bare=noun.bare): who for slot in _WORD_SLOTS}
     frames, forms = (
         tuple(Pattern.of(text) for choice in choices for text in dict.fromkeys((choice.text, choice.plural)) if text)
-        for choices in (wordings.frames, wordings.forms)
+        for choices in (wordings.choices["frame"], wordings.choices["form"])
     )
     return Reader(phrases, predicates, frames, forms)
