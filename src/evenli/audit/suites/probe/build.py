@@ -263,8 +263,8 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
         name: "female" if share > 50 else "male" for name, share in women.items() if abs(share - 50) >= dominance - 50
     }
     named = pairs.frame["occupation"].str.to_lowercase()
-    kept = pairs.frame.with_columns(stereotype=named.replace_strict(sides, default=None, return_dtype=pl.String))
-    kept = kept.filter(pl.col("stereotype").is_not_null())
+    labels = named.replace_strict(sides, default=None, return_dtype=pl.String)
+    kept = pairs.frame.with_columns(stereotype=labels).drop_nulls("stereotype")
     groups = sorted(kept["stereotype"].unique())
     if len(groups) < 2:
         known = sum(name in women for name in named.unique())

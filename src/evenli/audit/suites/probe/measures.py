@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -201,19 +202,17 @@ def occupation_curve(sample: Sample) -> pl.DataFrame:
     """Gap dP, share B, ties and signed gap P_f - P_m per occupation, largest gap first; weights play no part."""
     margins = _margins(sample)
     first, second = expit(margins)
-    rows = pl.DataFrame(
-        {
-            "dp": np.abs(first - second),
-            "b": leans_dominant(sample).astype(np.float64),
-            "ties": (margins[0] == margins[1]).astype(np.float64),
-            "signed": first - second,
-        }
-    )
-    means = [pl.col(name).mean() for name in rows.columns]
+    columns = {
+        "dp": np.abs(first - second),
+        "b": leans_dominant(sample),
+        "ties": margins[0] == margins[1],
+        "signed": first - second,
+    }
+    rows = sample.paired.first.frame.select("occupation", "stereotype")
     return (
-        pl.concat([sample.paired.first.frame.select("occupation", "stereotype"), rows], how="horizontal")
+        rows.with_columns(pl.Series(name, values) for name, values in columns.items())
         .group_by("occupation", "stereotype", maintain_order=True)
-        .agg(pl.len().alias("n"), *means)
+        .agg(pl.len().alias("n"), pl.col(*columns).mean())
         .sort("dp", "occupation", descending=[True, False])
     )
 
@@ -265,9 +264,7 @@ def _margins(sample: Sample) -> Values:
     return np.asarray(margins[sample.paired.rows])
 
 
-def _mean(
-    sample: Sample, values: NDArray[np.floating] | NDArray[np.bool_], stereotype: str | None, *, signed: bool = False
-) -> Values:
+def _mean(sample: Sample, values: NDArray[Any], stereotype: str | None, *, signed: bool = False) -> Values:
     return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype, signed=signed)
 
 

@@ -14,7 +14,7 @@ one. Columns: dimension, name, kind, text, plural, and one for each group of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -225,38 +225,12 @@ def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """A frame or a form cut at its slots: ``before FIRST middle SECOND after``; a form has one slot."""
-
-    before: str
-    first: str
-    middle: str
-    after: str
-
-    @classmethod
-    def of(cls, text: str) -> Pattern:
-        """Cut a text."""
-        before, first, middle, *rest = re.split(r"\{(\w+)\}", text)
-        return cls(before, first, middle if rest else "", rest[-1] if rest else middle)
-
-    def split(self, text: str) -> Iterator[tuple[str, str]]:
-        """What may stand in the slots; between subject and predicate Chinese has nothing, so every cut is tried."""
-        if not (text.startswith(self.before) and text.endswith(self.after)):
-            return
-        inner = text[len(self.before) : len(text) - len(self.after)]
-        for at in range(1, len(inner)):
-            if inner.startswith(self.middle, at):
-                yield inner[:at], inner[at + len(self.middle) :]
-
-
-@dataclass(frozen=True)
 class Reader:
-    """Reads sentences in the wordings of a language."""
+    """Reads sentences in the wordings of a language; frames are cut: ``before {np} middle {vp} after``."""
 
     phrases: Mapping[str, Who]
-    predicates: Mapping[str, Who]
-    frames: tuple[Pattern, ...]
-    forms: tuple[Pattern, ...]
+    hypotheses: Mapping[str, Who]
+    frames: Sequence[Sequence[str]]
 
     def read(self, premise: str, hypothesis: str) -> tuple[Who, Who] | None:
         """Who the two sentences speak of; None where they are not a pair of these wordings."""
@@ -265,35 +239,40 @@ class Reader:
                 for asked, asked_predicate in self._subjects(frame, hypothesis):
                     if predicate == asked_predicate:
                         return who, asked
-                for form in self.forms:
-                    word = hypothesis.removeprefix(form.before).removesuffix(form.after)
-                    if word in self.predicates and form.before + word + form.after == hypothesis:
-                        return who, self.predicates[word]
+                if hypothesis in self.hypotheses:
+                    return who, self.hypotheses[hypothesis]
         return None
 
-    def _subjects(self, frame: Pattern, text: str) -> list[tuple[Who, str]]:
+    def _subjects(self, frame: Sequence[str], text: str) -> list[tuple[Who, str]]:
         """Subjects that are known, the longest first, with their predicates."""
-        cuts = (cut if frame.first == "np" else cut[::-1] for cut in frame.split(text))
-        known = [(phrase, predicate) for phrase, predicate in cuts if phrase in self.phrases]
-        return [(self.phrases[phrase], predicate) for phrase, predicate in sorted(known, key=lambda cut: -len(cut[0]))]
+        before, first, middle, _, after = frame
+        if not (text.startswith(before) and text.endswith(after)):
+            return []
+        inner = text[len(before) : len(text) - len(after)]
+        # Between subject and predicate Chinese has nothing, so every cut is tried.
+        ends = (at for at in range(1, len(inner)) if inner.startswith(middle, at))
+        cuts = [(inner[:at], inner[at + len(middle) :]) for at in ends]
+        ordered = cuts if first == "np" else [cut[::-1] for cut in cuts]
+        known = sorted((cut for cut in ordered if cut[0] in self.phrases), key=lambda cut: -len(cut[0]))
+        return [(self.phrases[phrase], predicate) for phrase, predicate in known]
 
 
 @lru_cache(maxsize=8)
 def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
     """A reader of the wordings of the shipped axis."""
     wordings = read_wordings(load_axis(), lang)
+    frames, forms = (
+        [text for choice in wordings.choices[name] for text in dict.fromkeys((choice.text, choice.plural)) if text]
+        for name in ("frame", "form")
+    )
     named = [(noun, group, word) for noun in wordings.nouns for group, words in noun.words.items() for word in words]
     phrases: dict[str, Who] = {}
-    predicates: dict[str, Who] = {}
+    hypotheses: dict[str, Who] = {}
     for determiner in wordings.choices["determiner"]:
         for occupation in occupations:
             phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
         for noun, group, word in named:
             who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
             phrases[noun_phrase(determiner, word, bare=noun.bare)] = who
-            predicates |= {fill_word(slot, word, bare=noun.bare): who for slot in _WORD_SLOTS}
-    frames, forms = (
-        tuple(Pattern.of(text) for choice in choices for text in dict.fromkeys((choice.text, choice.plural)) if text)
-        for choices in (wordings.choices["frame"], wordings.choices["form"])
-    )
-    return Reader(phrases, predicates, frames, forms)
+            hypotheses |= {fill_word(form, word, bare=noun.bare): who for form in forms}
+    return Reader(phrases, hypotheses, [re.split(r"\{(\w+)\}", text) for text in frames])
