@@ -27,7 +27,7 @@ from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
 from evenli.core.blocks import Block
-from evenli.core.errors import InputError, ResourceError, RunError
+from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import MeasureResult
 from evenli.core.io import atomic, write_failure
 from evenli.core.labels import LABELS, NEUTRAL
@@ -60,15 +60,12 @@ class DevLists:
         return len(self.occupations) * len(self.groups) * len(self.templates)
 
 
-def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str, ...] | None = None) -> DevLists:
-    """Read a word table (columns kind, list, word); ``group_words`` keeps only some hypothesis subjects."""
-    rows = read_table(path, ("kind", "list", "word"))
+def load_dev_lists(*, group_words: Sequence[str] | None = None) -> DevLists:
+    """The lists that we ship; ``group_words`` keeps only some hypothesis subjects."""
+    rows = read_table("dev_words.csv", ("kind", "list", "word"))
 
     def words(kind: str, *lists: str) -> list[str]:
-        listed = sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
-        if not listed:
-            raise ResourceError(f"{path} has no word of kind '{kind}' in list(s) {', '.join(lists) or 'any'}")
-        return listed
+        return sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
 
     # Which verbs take which objects, as in the published grammar.
     grammar = [
@@ -158,7 +155,7 @@ def write_dev_file(
 
     ``words`` are the subjects of the hypotheses, by default all six; ``on_progress`` is told rows written and in all.
     """
-    lists = load_dev_lists(group_words=None if words is None else tuple(words))
+    lists = load_dev_lists(group_words=words)
     for written in write_dev(out, lists, determiner=determiner):
         on_progress(written, lists.pairs)
     return lists

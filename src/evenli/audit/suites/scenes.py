@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -130,14 +130,12 @@ def templates_from_captions(
     The group words of the axis become the slot. Evaluation templates of the axis and those in ``exclude`` stay away.
     """
     axis = load_axis(axis)
-    rules = _Rules(axis, lang)
     # A template of the evaluation in training would test the models on sentences they have seen.
     taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
     captions = _read_captions(Path(path))
     dropped: Counter[str] = Counter()
     kept: dict[str, str] = {}
-    for caption in captions:
-        template, reason = rules.judge(caption)
+    for template, reason in _judged(captions, axis, lang):
         key = template_key(template)
         reason = reason or ("excluded" if key in taken else "duplicate" if key in kept else "")
         if reason:
@@ -157,42 +155,38 @@ def templates_from_captions(
     return CaptionTemplates([templates[i] for i in order[:count]], len(captions), dropped)
 
 
-class _Rules:
-    """The checks of one language, its words looked up once."""
-
-    def __init__(self, axis: Axis, lang: str) -> None:
-        self.lang, self.revealing = lang, axis.revealing_words(lang)
-        self.group_word = _any_of(axis.language(lang).group_words.values(), lang)
-        # One character is too little to find a word in running text: 官 also occurs in 器官.
-        self.occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
-        rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
-        # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
-        own = rules.get(lang, {**rules["en"], "plural": "(?!)", "alone": ""})
-        self.lengths = range(int(own["shortest"]), int(own["longest"]) + 1)
-        self.plural, self.whole_phrase = re.compile(own["plural"]), re.compile(own["alone"])
-
-    def judge(self, caption: str) -> tuple[str, str]:
-        """The template of a caption and the reason to drop it, empty if there is none."""
-        text = _tidy(caption, self.lang)
-        count = len(self.group_word.findall(text))
+def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[str, str]]:
+    """The template of each caption and the reason to drop it, empty if there is none."""
+    revealing = axis.revealing_words(lang)
+    group_word = _any_of(axis.language(lang).group_words.values(), lang)
+    # One character is too little to find a word in running text: 官 also occurs in 器官.
+    occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
+    rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
+    # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
+    own = rules.get(lang, {**rules["en"], "plural": "(?!)", "alone": ""})
+    lengths = range(int(own["shortest"]), int(own["longest"]) + 1)
+    for caption in captions:
+        text = _tidy(caption, lang)
+        count = len(group_word.findall(text))
         if count != 1 or SLOT.lower() in text.lower():
-            return "", "several group words" if count else "no group word"
-        template = self.group_word.sub(SLOT, text)
-        if self.lang == "en":
+            yield "", "several group words" if count else "no group word"
+            continue
+        template = group_word.sub(SLOT, text)
+        if lang == "en":
             template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
         beside = template.replace(SLOT, "")
-        size = len(beside) if self.lang in _UNSPACED else len(template.split())
+        size = len(beside) if lang in _UNSPACED else len(template.split())
         # The first that holds is counted.
         faults = {
             "several sentences": _INNER_STOP.search(template),
-            "language": not looks_like(beside, self.lang),
-            "length": size not in self.lengths,
-            "revealing word": leaking_words(template, self.revealing, self.lang),
-            "occupation": self.occupation.search(beside),
-            "plural": self.plural.search(template),
-            "longer phrase": not self.whole_phrase.search(template),
+            "language": not looks_like(beside, lang),
+            "length": size not in lengths,
+            "revealing word": leaking_words(template, revealing, lang),
+            "occupation": occupation.search(beside),
+            "plural": re.search(own["plural"], template),
+            "longer phrase": not re.search(own["alone"], template),
         }
-        return template, next((reason for reason, holds in faults.items() if holds), "")
+        yield template, next((reason for reason, holds in faults.items() if holds), "")
 
 
 def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:
