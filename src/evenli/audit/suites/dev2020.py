@@ -196,23 +196,6 @@ def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
     )
 
 
-def _read_dev(path: str | Path) -> PairSet:
-    pairs = read_pairs(path, "en", suite="dev2020")
-    # Both suites share their columns; the subset and the open slot of a template tell them apart.
-    column = pl.col
-    advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
-    coal = "is not of suite dev2020; for NLI-CoAL pairs ask suite coal (--suite coal)"
-    rules = {
-        "subset '{subset}' " + coal: column("subset") != "dev",
-        "template '{template}' " + coal: column("template").str.contains(SLOT, literal=True),
-        f"no occupation; {advice}": column("occupation").is_null(),
-        f"no template; {advice}": column("template").is_null(),
-        "gold label '{gold}'; in suite dev2020 all are neutral": column("gold") != NEUTRAL,
-    }
-    refuse_rows(pairs, rules, str(path))
-    return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
-
-
 @_released(title="Threshold 0.5, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.5")
 def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
     """``t50`` as the released code computes it: averaged over templates, then thresholded."""
@@ -246,7 +229,21 @@ class Dev2020(Suite):
 
     def pairs(self, request: Request) -> PairSet:
         request.check_english(self.name)
-        return dev_sample() if request.data is None else _read_dev(request.data)
+        if request.data is None:
+            return dev_sample()
+        pairs = read_pairs(request.data, "en", suite="dev2020")
+        # Both suites share their columns; the subset and the open slot of a template tell them apart.
+        advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
+        coal = "is not of suite dev2020; for NLI-CoAL pairs ask suite coal (--suite coal)"
+        rules = {
+            "subset '{subset}' " + coal: pl.col("subset") != "dev",
+            "template '{template}' " + coal: pl.col("template").str.contains(SLOT, literal=True),
+            f"no occupation; {advice}": pl.col("occupation").is_null(),
+            f"no template; {advice}": pl.col("template").is_null(),
+            "gold label '{gold}'; in suite dev2020 all are neutral": pl.col("gold") != NEUTRAL,
+        }
+        refuse_rows(pairs, rules, str(request.data))
+        return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
 
     def summarise(self, sample: Sample, measured: dict[str, MeasureResult]) -> DevResult:
         shares = {label: float(sample.rate(label)) for label in LABELS}

@@ -116,9 +116,9 @@ def fields_of(name: str, estimate: Estimate) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the wordings of a sample stand: their names, the number of its wording for every row, and the checks."""
+    """Where the wordings of a sample stand: what they are, the number of its wording for every row, and the checks."""
 
-    keys: list[str]
+    wordings: list[Wording]
     codes: NDArray[np.int64]
     judged: NDArray[np.bool_]
     problems: list[str]
@@ -151,8 +151,7 @@ def _layout(sample: Sample) -> Layout:
     names = parts.list.get(0)
     keys = names.unique(maintain_order=True).to_list()
     # A name that is no wording is refused before anything is measured.
-    for key in keys:
-        Wording.of(key)
+    wordings = [Wording.of(key) for key in keys]
     numbers = {key: number for number, key in enumerate(keys)}
     codes = names.replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
     given = parts.list.get(1, null_on_oob=True).str.split(" ").list.get(1, null_on_oob=True)
@@ -167,7 +166,7 @@ def _layout(sample: Sample) -> Layout:
         if not is_known(hits, n) and not problems[code]:
             problems[code] = f"{hits} of {n} pairs right of the kind '{first}-{second}'"
     items = ~sample.frame["subset"].is_in([CONTROL, PERSON]).to_numpy()
-    return Layout(keys, codes, np.array([not problem for problem in problems]), problems, items)
+    return Layout(wordings, codes, np.array([not problem for problem in problems]), problems, items)
 
 
 def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
@@ -175,7 +174,7 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     laid_out, right = layout(sample), sample.predicted == gold_codes(sample.frame)
     entries = [get_measure(name) for name in SHOWN]
     rows = []
-    for code, key in enumerate(laid_out.keys):
+    for code, wording in enumerate(laid_out.wordings):
         here = laid_out.codes == code
         # Measured as if it were the only wording, so that its interval is its own.
         table = Predictions(sample.frame.filter(pl.Series(here & laid_out.items)), sample.header)
@@ -184,36 +183,32 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
         numbers = {field: x for name in SHOWN for field, x in fields_of(name, estimates[name, None]).items()}
-        fields = (*structs.astuple(Wording.of(key)), judged, problem, stated, person, table.frame.height // 2)
+        fields = (*structs.astuple(wording), judged, problem, stated, person, table.frame.height // 2)
         rows.append(WordingRow(*fields, **numbers))
     return rows
 
 
 def view_rows(sample: Sample) -> list[ViewRow]:
-    """Every cell, by prompt and order; none where the model is no language model."""
-    return [row for prompt, order in view_answers(sample.frame) for row in _of_view(sample, prompt, order)]
-
-
-def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
-    """The wordings as one prompt in one order answers them."""
-    name = f"{prompt}-{order}"
+    """Every wording as one prompt in one order answers it; none where the model is no language model."""
     stated = sample.frame["subset"] == CONTROL
-    silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
-    frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
-    table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
-    if not table.frame.height:
-        return []
-    answered = Sample(table, published=sample.published)
-    # No answer to a pair that states the group is a wrong one.
-    answered.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, answered.predicted)
-    laid_out = layout(answered)
     rows = []
-    for code, key in enumerate(laid_out.keys):
-        here = laid_out.items & (laid_out.codes == code)
-        values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
-        judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
-        fields = (*structs.astuple(Wording.of(key)), prompt, order, judged, int(here.sum()) // 2, *values)
-        rows.append(ViewRow(*fields))
+    for prompt, order in view_answers(sample.frame):
+        name = f"{prompt}-{order}"
+        silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
+        frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
+        table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
+        if not table.frame.height:
+            continue
+        answered = Sample(table, published=sample.published)
+        # No answer to a pair that states the group is a wrong one.
+        answered.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, answered.predicted)
+        laid_out = layout(answered)
+        for code, wording in enumerate(laid_out.wordings):
+            here = laid_out.items & (laid_out.codes == code)
+            values = [float(cause_among(answered, cause, here)) if here.any() else math.nan for cause in CAUSES]
+            judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
+            fields = (*structs.astuple(wording), prompt, order, judged, int(here.sum()) // 2, *values)
+            rows.append(ViewRow(*fields))
     return rows
 
 
