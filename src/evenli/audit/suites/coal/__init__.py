@@ -9,8 +9,7 @@ import polars as pl
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
 from evenli.audit.suites.coal import load, results, verdict
-from evenli.audit.suites.coal.blocks import detectable_difference, terminal_blocks
-from evenli.audit.suites.coal.results import CoalResult
+from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
