@@ -151,13 +151,9 @@ def class_of_share(women: float) -> str | None:
 
 
 def load_occupations(given: str | Path | Iterable[Occupation], lang: str, axis: Axis) -> OccupationList:
-    """A list by name or from a file; what cannot be used is refused with its line.
+    """A list by name or from a file, or words that are typed already; what cannot be used is refused with its line.
 
-    Args:
-        given: ``published``, a list that the axis has in this language, the path of a .csv or .tsv file, or words that
-            are typed already.
-        lang: Language of the words.
-        axis: Its groups are the classes.
+    ``given`` is ``published``, a list that the axis has in this language, or the path of a .csv or .tsv file.
     """
     lists = axis.language(lang).lists
     if given == PUBLISHED or not isinstance(given, str | Path):

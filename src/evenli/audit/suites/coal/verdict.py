@@ -277,12 +277,8 @@ def first_screen(
 def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDArray[np.int64]) -> Example | None:
     """A pair that stands for the model: the one of median certainty among the first kind of rows that has any.
 
-    Not the worst pair: that would say how far a model can go, not what it does.
-
-    Args:
-        sample: The rows of a suite.
-        kinds: Which rows have the answer that the verdict is about; none where it names no cause.
-        asked: Rows to choose from; among equals the earlier one comes first.
+    Not the worst pair: that would say how far a model can go, not what it does. ``kinds`` is empty where the verdict
+    names no cause; of equal rows the one that ``asked`` has first comes first.
     """
     if not asked.size:
         return None

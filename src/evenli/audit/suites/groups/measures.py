@@ -267,14 +267,17 @@ def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Valu
 def distance(sample: Sample, stereotype: str | None = None) -> Values:
     """Mean distance of the label probabilities of two groups in one sentence; needs no stereotypes."""
     asked = items(sample)
-    count = len(asked.groups)
-    if count < 2 or not asked.rows.shape[1]:
+    if len(asked.groups) < 2 or not asked.rows.shape[1]:
         return sample.undefined
-    p = sample.probabilities[asked.rows]
-    total = np.zeros(asked.rows.shape[1])
-    for at in range(count - 1):
-        total += np.abs(p[at + 1 :] - p[at]).sum(axis=(0, 2)) / 2
-    return mean_of_items(sample, total / (count * (count - 1) / 2), np.ones(len(total), dtype=bool))
+    between = mean_distance(sample.probabilities[asked.rows])
+    return mean_of_items(sample, between, np.ones(len(between), dtype=bool))
+
+
+def mean_distance(p: NDArray[np.floating]) -> Values:
+    """Mean over pairs of groups of 1/2 sum |p_g - p_h|; groups are the first axis, labels the last one."""
+    count = len(p)
+    total = sum(np.abs(p[at + 1 :] - p[at]).sum(axis=(0, -1)) / 2 for at in range(count - 1))
+    return np.asarray(total / (count * (count - 1) / 2))
 
 
 CAUSES = ("stereotype_n", "undirected_n")

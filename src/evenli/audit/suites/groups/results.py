@@ -25,6 +25,7 @@ from evenli.audit.suites.groups.measures import (
     interaction_of,
     items,
     label_share,
+    mean_distance,
     stereotype_of,
 )
 from evenli.core.blocks import Block
@@ -259,22 +260,16 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[
     for at in range(len(asked.groups)):
         np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
     means /= np.bincount(codes)[:, None, None]
-    observed = _distance(means.mean(axis=0))
+    observed = float(mean_distance(means.mean(axis=0)))
     generator = np.random.default_rng(0)
     order = np.broadcast_to(np.arange(len(asked.groups)), means.shape[:2])
     drawn = [
-        _distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
+        mean_distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
         for _ in range(permutations)
     ]
     # Rounding must not make an exchange of equal groups look smaller.
     as_large = int((np.array(drawn) >= observed - 1e-12).sum())
     return observed, (1 + as_large) / (1 + permutations)
-
-
-def _distance(p: Values) -> float:
-    count = len(p)
-    total = sum(float(np.abs(p[at + 1 :] - p[at]).sum()) / 2 for at in range(count - 1))
-    return total / (count * (count - 1) / 2)
 
 
 def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolRow]:
