@@ -49,9 +49,15 @@ def read_pairs(
 
 def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
-    rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
+
+    def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for number, row in enumerate(_table_rows(table), 1):
+            if not isinstance(row, Mapping):
+                raise PairError(f"{name}, row {number}: expected a dictionary, not {type(row).__name__}")
+            yield f"{name}, row {number}", row
+
     source = f"table of {type(table).__module__}"
-    return _pair_set(rows, name, name=name, suite=suite, lang=lang, source=source)
+    return _pair_set(rows(), name, name=name, suite=suite, lang=lang, source=source)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
@@ -109,7 +115,7 @@ def _table_rows(table: Any) -> Iterable[Any]:
 
 
 def _pair_set(
-    rows: Iterable[tuple[str, Any]],
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
     origin: str,
     gold_labels: Sequence[str] | None = None,
     *,
@@ -122,8 +128,8 @@ def _pair_set(
         raise InputError(f"gold labels {','.join(gold_labels or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
     numbers = {"-1": "", **{str(number): name for number, name in enumerate(names)}}
     used: set[str] = set()  # numbers that stood for a label
-    checked = map(_check_row, rows)
-    first = next(checked, None)
+    placed = iter(rows)
+    first = next(placed, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
     # The first row shows the columns, then it goes back to the front: the rows are a stream.
@@ -136,7 +142,7 @@ def _pair_set(
     }
 
     def normalised() -> Iterator[dict[str, str | None]]:
-        for number, (where, row) in enumerate(chain([first], checked)):
+        for number, (where, row) in enumerate(chain([first], placed)):
             kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in additional.items()}
             yield {**kept, "id": str(number), **_normalise(row, columns, where, numbers, used)}
 
@@ -149,13 +155,6 @@ def _pair_set(
 
 
 _OURS = {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"}
-
-
-def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    where, row = placed
-    if not isinstance(row, Mapping):
-        raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
-    return where, row
 
 
 def _normalise(

@@ -38,10 +38,7 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
     Published words stand in blocks, neutral ones first, so each class meets templates of its own. The classes of any
     other list take turns instead: they meet the same templates, and what a template does cancels between them.
 
-    Args:
-        lang: Language of the axis to use.
-        settings: Axis, occupations, templates, width and seed.
-        options: Fields of ``CoalSettings``, in place of ``settings``.
+    ``options`` are fields of ``CoalSettings``, in place of ``settings``.
     """
     settings = settings_of(CoalSettings, settings, options, "build_coal")
     axis, width, seed = load_axis(settings.axis), settings.width, settings.seed
@@ -73,8 +70,16 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     name = f"built-in, {own} occupations" if own else "built-in"
-    pairs = PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source)
-    return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
+    return PairSet.from_rows(
+        rows,
+        name=name,
+        suite="coal",
+        lang=lang,
+        source=source,
+        notes=words.notes,
+        occupation_list=own,
+        scores=words.scores,
+    )
 
 
 @dataclass(frozen=True)
@@ -156,8 +161,10 @@ def load_occupations(given: str | Path | Iterable[Occupation], lang: str, axis: 
     ``given`` is ``published``, a list that the axis has in this language, or the path of a .csv or .tsv file.
     """
     lists = axis.language(lang).lists
-    if given == PUBLISHED or not isinstance(given, str | Path):
-        return OccupationList(PUBLISHED, tuple(axis.occupations(lang) if given == PUBLISHED else given), {})
+    if given == PUBLISHED:
+        given = axis.occupations(lang)
+    if not isinstance(given, str | Path):
+        return OccupationList(PUBLISHED, tuple(given), {})
     if given in lists:
         table = lists[str(given)]
         # The first line of a table is its header.

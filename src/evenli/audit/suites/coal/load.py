@@ -32,12 +32,9 @@ _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
 def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
-    """Load PS, AS and NS pairs.
+    """Load PS, AS and NS pairs: built-in without ``data``, else from a release folder or archive, or a pair file.
 
-    Args:
-        lang: Language.
-        data: None for the built-in set; a release folder or archive; or a pair file.
-        options: ``split`` and ``tokenised`` for releases, ``axis``, ``occupations`` for the built-in set.
+    ``options`` are ``split`` and ``tokenised`` for releases, ``axis``, and ``occupations`` for the built-in set.
     """
     return load(Request(lang, data, **options))
 
@@ -102,12 +99,9 @@ class CheckedFile:
 
 
 def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
-    """Check a pair file or a release as an audit would, and list everything; ``evenli data --check``.
+    """Check a pair file, a table or a release as an audit would, and list everything; ``evenli data --check``.
 
-    Args:
-        data: A release folder or archive, a pair file or a table.
-        lang: Language.
-        options: ``split`` and ``tokenised`` for releases, ``axis``.
+    ``options`` are ``split`` and ``tokenised`` for releases, and ``axis``.
     """
     pairs = load_coal(lang, data, **options, checked=False)
     return CheckedFile(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))

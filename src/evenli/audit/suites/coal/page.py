@@ -34,11 +34,15 @@ def page_blocks(coal: CoalResult, sample: Sample) -> list[Block]:
     rows = judged(sample, {row.occupation or "" for row in coal.occupations if row.states_group})
     model = ModelInfo.from_dict(sample.header.get("model", {})).title
     about, card = about_axis(sample.header), data_of(sample, "coal") or DataCard("unknown data", "coal")
+    defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
+    bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
+    cells = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
+    answers = stacked_bars(bars, "proportions", "Answers per set", ("set", *SHOWN), cells)
     chart, table = _published(coal, card, model)
     return [
         *_in_numbers(coal),
         *_question(sample, card, model, about),
-        Block("Answers per set", [_SETS], figures=_filled(_proportions(coal)), link="Answers", anchor="labels"),
+        Block("Answers per set", [_SETS], figures=_filled(answers), link="Answers", anchor="labels"),
         Block(
             "All measures",
             figures=_filled(_measures(coal), *chart),
@@ -321,13 +325,6 @@ def agreement(rows: pl.DataFrame) -> list[list[float | None]]:
     # Rounding first: sums of equal shares in another order differ in the last bit, and ranks would tell them apart.
     ranks = [rankdata(np.round(table[name].to_numpy(), 9)) for name in AGREEING]
     return [[float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) and np.ptp(b) else None for b in ranks] for a in ranks]
-
-
-def _proportions(coal: CoalResult) -> Figure:
-    defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
-    bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
-    rows = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
-    return stacked_bars(bars, "proportions", "Answers per set", ("set", *SHOWN), rows)
 
 
 def _measures(coal: CoalResult) -> Figure:

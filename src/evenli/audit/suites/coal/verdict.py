@@ -90,7 +90,7 @@ def size_of(value: float) -> str:
 
 def supported(name: str, estimate: Estimate) -> bool:
     """Whether the interval of a cause supports it."""
-    if name == "undirected":
+    if name.startswith("undirected"):
         return estimate.low > NEGLIGIBLE
     return (estimate.low > 0 or estimate.high < 0) and not negligible(estimate)
 

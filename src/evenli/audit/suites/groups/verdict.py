@@ -10,7 +10,6 @@ from evenli.audit.results import Cause, Competence, Verdict
 from evenli.audit.suites.base import refuse, with_article
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
-    NEGLIGIBLE,
     common_cause,
     common_clause,
     common_sentence,
@@ -45,18 +44,15 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     """Name every cause that its interval supports: stereotype, a default group, a group ruled out, undirected error."""
     if (refused := refuse(competence)) is not None:
         return refused
-    stereotype, undirected = (result.measures[name] for name in CAUSES)
-    causes = [*_of_groups(result), *_interaction(result)]
-    if supported("stereotype_n", stereotype):
-        causes.insert(0, common_cause("stereotype_n", stereotype))
+    measured = {name: result.measures[name] for name in CAUSES}
+    causes = [common_cause(name, estimate) for name, estimate in measured.items() if supported(name, estimate)]
+    causes += [*_of_groups(result), *_interaction(result)]
     # What has a direction, the largest first; undirected error comes last, whatever its size.
-    causes.sort(key=lambda cause: -abs(cause.estimate.value))
-    if undirected.low > NEGLIGIBLE:
-        causes.append(common_cause("undirected_n", undirected))
+    causes.sort(key=lambda cause: (cause.name == "undirected_n", -abs(cause.estimate.value)))
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
         return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
-    defined = [row for row in (stereotype, undirected) if not math.isnan(row.low)]
+    defined = [row for row in measured.values() if not math.isnan(row.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
     values = ", ".join(f"{row.title} {with_interval(row.value, row.low, row.high, 2, sign=True)}" for row in defined)
