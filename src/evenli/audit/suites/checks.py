@@ -221,4 +221,4 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "too narrow if few sentences move the answers far more than the others "
             f"({FEW_TEMPLATES} templates are better)"
         )
-    return replace(pairs, notes=(*pairs.notes, *notes))
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
