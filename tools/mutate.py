@@ -54,7 +54,7 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/coal/measures.py audit/suites/dev2020.py", "measures causes suites"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
-    ("audit/suites/groups/measures.py audit/suites/groups/interactions.py", "groups axes"),
+    ("audit/suites/groups/measures.py", "groups axes"),
     ("audit/suites/groups/verdict.py", "groups axes summary"),
     ("audit/suites/coal/verdict.py", "verdict measures summary"),
     ("audit/gate/*.py", "gate verdict"),

@@ -19,8 +19,15 @@ from evenli.audit.suites.base import Request
 from evenli.audit.suites.groups import measures
 from evenli.audit.suites.groups.axis_file import check_axis, new_axis
 from evenli.audit.suites.groups.build import build_groups, check, load
-from evenli.audit.suites.groups.interactions import InteractionRow, crossing, interaction_of, interactions
-from evenli.audit.suites.groups.results import GroupRow, GroupsResult, permutation_test, summarise
+from evenli.audit.suites.groups.measures import crossing, interaction_of
+from evenli.audit.suites.groups.results import (
+    GroupRow,
+    GroupsResult,
+    InteractionRow,
+    interactions,
+    permutation_test,
+    summarise,
+)
 from evenli.audit.suites.groups.verdict import judge, summary
 from evenli.core.errors import EvenliError, InputError, ResourceError
 from evenli.core.estimate import Estimate, Scoring

@@ -24,7 +24,8 @@ from evenli.audit.report.html import render
 from evenli.audit.report.terminal import show_results, summarise
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.groups.build import build_groups
-from evenli.audit.suites.groups.interactions import crossing, interactions
+from evenli.audit.suites.groups.measures import crossing
+from evenli.audit.suites.groups.results import interactions
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL

@@ -15,7 +15,6 @@ import pytest
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import SLOT
 from evenli.audit.suites.checks import (
-    _few_templates,
     check_pairs,
     control_pairs,
     gold_pairs,
@@ -341,4 +340,4 @@ def test_fewer_than_ten_templates_for_all_are_noted(templates: int, occupations:
         for word in words
     ]
     pairs = dataclasses.replace(broken("gold", 0), frame=pl.concat(frames))
-    assert bool(_few_templates(pairs)) == noted
+    assert bool(check_pairs(pairs).notes) == noted

@@ -142,50 +142,33 @@ class Texts:
 
 
 class Suite:
-    """One way to ask a model. A suite sets the first four and ``pairs``; everything else has a default.
+    """One way to ask a model. A suite sets the first four and ``pairs``; everything else has a default."""
 
-    Attributes:
-        name: Key on the command line and in results.json.
-        title: Name for people.
-        reference: Paper.
-        headline: Measure that stands for the suite.
-        built_in: Name of the pair set that is asked where a user gives no data.
-        result: Class of its results.
-        takes: Fields of a request that it reads beside language, data and axis: ``occupations``, ``dominance``, or
-            ``full`` for a suite that asks a sample of its pairs by default, which cannot be limited.
-        causes: Every cause that its verdict may name. Of such a suite, measures of evenli's own stand in a table before
-            the published scores.
-        tested: Those among them that are measures, which comparisons correct for one another.
-        items: What an item of a comparison is, in the plural; empty where two models cannot be compared.
-        answers: What is counted over items, for people.
-        conclusions: Measures named in the conclusion of a comparison; empty for the headline.
-        ranked: Measures by which a report sets models side by side: what each says, which is drawn, the title of its
-            column, and a clause on in what two models differ. The last two may be empty.
-        slice_title: How a column of one stereotype is named; {} is the stereotype.
-        listed: Measures that a model card lists for the hub; empty for the headline.
-        hub: Type and name of its data on the hub; empty for ``evenli-NAME`` and the title.
-        self_sufficient: Whether a run of it says enough for a model card and the standard gate.
-        bounds: What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run
-            where the name of the suite stands before it.
-    """
-
-    name: str
-    title: str
-    reference: str
-    headline: str
-    built_in: str = "built-in"
-    result: type[SuiteResult] = SuiteResult
+    name: str  # key on the command line and in results.json
+    title: str  # for people
+    reference: str  # paper
+    headline: str  # measure that stands for the suite
+    built_in: str = "built-in"  # pair set that is asked where a user gives no data
+    result: type[SuiteResult] = SuiteResult  # class of its results
+    # Fields of a request that it reads beside language, data and axis: ``occupations``, ``dominance``, or ``full`` for
+    # a suite that asks a sample of its pairs by default, which cannot be limited.
     takes: Collection[str] = ()
+    # Every cause that its verdict may name. Of such a suite, measures of evenli's own stand in a table before the
+    # published scores.
     causes: Sequence[str] = ()
-    tested: Sequence[str] = ()
-    items: str = "items"
-    answers: str = "Biased answers"
-    conclusions: Sequence[str] = ()
+    tested: Sequence[str] = ()  # those among them that are measures, which comparisons correct for one another
+    items: str = "items"  # of a comparison, in the plural; empty where two models cannot be compared
+    answers: str = "Biased answers"  # what is counted over items, for people
+    conclusions: Sequence[str] = ()  # measures named in the conclusion of a comparison; empty for the headline
+    # Measures by which a report sets models side by side: what each says, which is drawn, the title of its column, and
+    # a clause on in what two models differ. The last two may be empty.
     ranked: ClassVar[Mapping[str, tuple[str, str, str]]] = {}
-    slice_title: str = "{}"
-    listed: Sequence[str] = ()
-    hub: tuple[str, str] = ("", "")
-    self_sufficient: bool = True
+    slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
+    listed: Sequence[str] = ()  # measures that a model card lists for the hub; empty for the headline
+    hub: tuple[str, str] = ("", "")  # type and name of its data on the hub; empty for ``evenli-NAME`` and the title
+    self_sufficient: bool = True  # whether a run of it says enough for a model card and the standard gate
+    # What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run where the
+    # name of the suite stands before it.
     bounds: Sequence[Clause] = ()
 
     @property
@@ -300,12 +283,13 @@ def measure_results(
 ) -> dict[str, MeasureResult]:
     """Measures with intervals and their cards, overall and per stereotype."""
     estimates = estimate_measures(sample, entries, [None, *stereotypes], scoring)
-    results = {}
-    for entry in entries:
-        slices = {name: estimates[entry.name, name] for name in stereotypes}
-        # Spaces before a title indent it in a table.
-        results[entry.name] = replace(entry, title=entry.title.strip()).result(estimates[entry.name, None], slices)
-    return results
+    # Spaces before a title indent it in a table.
+    return {
+        entry.name: replace(entry, title=entry.title.strip()).result(
+            estimates[entry.name, None], {name: estimates[entry.name, name] for name in stereotypes}
+        )
+        for entry in entries
+    }
 
 
 def get_suite(name: str) -> Suite:

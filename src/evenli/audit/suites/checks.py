@@ -70,9 +70,16 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     # More groups make more cases: fewer templates keep the number of control pairs near that of two groups.
     asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
     templates = axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
+
+    def kind(premise: str, hypothesis: str) -> str:
+        # Which of them must pass together: of many groups a single pair of them has too few.
+        if len(words) <= TOGETHER or "person" in (premise, hypothesis):
+            return f"{premise}-{hypothesis}"
+        return "same-same" if premise == hypothesis else f"{premise}-other"
+
     rows = [
         {
-            "id": f"control-{number:03d}-{_kind(premise, hypothesis, len(words))}",
+            "id": f"control-{number:03d}-{kind(premise, hypothesis)}",
             "subset": "control",
             "premise": fill(template, filled[premise]),
             "hypothesis": fill(template, filled[hypothesis]),
@@ -100,13 +107,6 @@ def is_known(hits: int, n: int) -> bool:
     return (
         n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE)
     )
-
-
-def _kind(premise: str, hypothesis: str, groups: int) -> str:
-    """Which control pairs must pass together: of many groups a single pair of them has too few."""
-    if groups <= TOGETHER or "person" in (premise, hypothesis):
-        return f"{premise}-{hypothesis}"
-    return "same-same" if premise == hypothesis else f"{premise}-other"
 
 
 _KANA = re.compile(r"[\u3040-\u30ff]")
@@ -175,28 +175,21 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
     for row in pairs.frame.iter_rows(named=True):
         first = types.setdefault(row["occupation"], row["stereotype"])
         template, slots = row["template"], row["template"].count(SLOT)
-        expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
+        expected = [bare(fill(template, word)) for word in (row["occupation"], words[row["group"]])]
+        given = [bare(row["premise"]), bare(row["hypothesis"])]
         subset = subset_of(row["group"], () if row["stereotype"] == "neutral" else (row["stereotype"],))
         broken = {
-            "slot": slots == 0,
-            "slots": slots > 1,
-            "difference": tuple(map(bare, expected)) != (bare(row["premise"]), bare(row["hypothesis"])),
-            "leak": bool(leaks[template]),
-            "gold": row["gold"] != "neutral",
-            "subset": subset != row["subset"],
-            "stereotype": first != row["stereotype"],
+            "slot": "" if slots else f"no slot in '{template}'",
+            "slots": f"{slots} slots in '{template}'" if slots > 1 else "",
+            "difference": "" if expected == given else f"'{row['premise']}' / '{row['hypothesis']}'",
+            "leak": f"{', '.join(leaks[template])} in '{template}'" if leaks[template] else "",
+            "gold": "" if row["gold"] == "neutral" else f"gold label is {row['gold']}",
+            "subset": "" if row["subset"] == subset else f"tagged {row['subset']}, is {subset}",
+            "stereotype": ""
+            if row["stereotype"] == first
+            else f"'{row['occupation']}' is {first} and {row['stereotype']}",
         }
-        if any(broken.values()):
-            details = {
-                "slot": f"no slot in '{template}'",
-                "slots": f"{slots} slots in '{template}'",
-                "difference": f"'{row['premise']}' / '{row['hypothesis']}'",
-                "leak": f"{', '.join(leaks[template])} in '{template}'",
-                "gold": f"gold label is {row['gold']}",
-                "subset": f"tagged {row['subset']}, is {subset}",
-                "stereotype": f"'{row['occupation']}' is {first} and {row['stereotype']}",
-            }
-            yield from (Finding(row["id"], rule, details[rule]) for rule, is_broken in broken.items() if is_broken)
+        yield from (Finding(row["id"], rule, detail) for rule, detail in broken.items() if detail)
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
@@ -219,17 +212,13 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "see 'evenli data --check'"
         )
     notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
-    notes += _few_templates(pairs)
-    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
-
-
-def _few_templates(pairs: PairSet) -> list[str]:
-    """What must be known of intervals that rest on a few sentences."""
     design = CrossedDesign.of(pairs.frame)
     count = int(design.templates.max()) + 1
-    if count >= FEW_TEMPLATES or len(design.stratum) <= count or not design.is_crossed:
-        return []
-    return [
-        f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are too "
-        f"narrow if few sentences move the answers far more than the others ({FEW_TEMPLATES} templates are better)"
-    ]
+    # Intervals that rest on a few sentences.
+    if count < FEW_TEMPLATES and len(design.stratum) > count and design.is_crossed:
+        notes.append(
+            f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are "
+            "too narrow if few sentences move the answers far more than the others "
+            f"({FEW_TEMPLATES} templates are better)"
+        )
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs

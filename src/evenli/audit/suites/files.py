@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -42,17 +41,23 @@ def read_pairs(
     """
     if not isinstance(data, str | Path):
         return pairs_from_table(data, lang, suite=suite)
-    path, numbers = Path(data), _Numbers(gold_labels)
+    path = Path(data)
     rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
     about = {"name": path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
-    return _pair_set(rows, str(path), numbers, extra=extra, **about)
+    return _pair_set(rows, str(path), gold_labels, extra=extra, **about)
 
 
 def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
-    rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
+
+    def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for number, row in enumerate(_table_rows(table), 1):
+            if not isinstance(row, Mapping):
+                raise PairError(f"{name}, row {number}: expected a dictionary, not {type(row).__name__}")
+            yield f"{name}, row {number}", row
+
     source = f"table of {type(table).__module__}"
-    return _pair_set(rows, name, _Numbers(), name=name, suite=suite, lang=lang, source=source)
+    return _pair_set(rows(), name, name=name, suite=suite, lang=lang, source=source)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
@@ -109,38 +114,22 @@ def _table_rows(table: Any) -> Iterable[Any]:
         raise InputError(f"a {type(table).__name__} is no table of pairs; give a path or a data frame") from error
 
 
-class _Numbers:
-    """Gold labels that are numbers, and whether there were any."""
-
-    def __init__(self, names: Sequence[str] | None = None) -> None:
-        labels = [canonical_label(name) for name in names or HUB_ORDER]
-        if sorted(label or "" for label in labels) != sorted(LABELS):
-            raise InputError(f"gold labels {','.join(names or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
-        self.names = [label or "" for label in labels]
-        self.given, self.used = names is not None, False
-
-    def __call__(self, text: str) -> str | None:
-        """The label of a number, empty for -1; None if it is no number that means something."""
-        if not re.fullmatch(r"-1(\.0)?|[012](\.0)?", text):
-            return None
-        self.used = True
-        number = int(float(text))
-        return "" if number < 0 else self.names[number]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
-        advice = "" if self.given else "; say another order (--gold-labels)"
-        listed = ", ".join(f"{number} as {name}" for number, name in enumerate(self.names))
-        return (f"gold labels are numbers: {listed}{advice}",) if self.used else ()
-
-
 def _pair_set(
-    rows: Iterable[tuple[str, Any]], origin: str, numbers: _Numbers, *, extra: bool = False, **fields: Any
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    origin: str,
+    gold_labels: Sequence[str] | None = None,
+    *,
+    extra: bool = False,
+    **fields: Any,
 ) -> PairSet:
     """Bring rows, each with the place it stands at, into our columns."""
-    checked = map(_check_row, rows)
-    first = next(checked, None)
+    names = [canonical_label(name) or "" for name in gold_labels or HUB_ORDER]
+    if sorted(names) != sorted(LABELS):
+        raise InputError(f"gold labels {','.join(gold_labels or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
+    numbers = {"-1": "", **{str(number): name for number, name in enumerate(names)}}
+    used: set[str] = set()  # numbers that stood for a label
+    placed = iter(rows)
+    first = next(placed, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
     # The first row shows the columns, then it goes back to the front: the rows are a stream.
@@ -151,46 +140,45 @@ def _pair_set(
         for name in first[1]
         if extra and name not in columns.values()
     }
-    listed = enumerate(chain([first], checked))
 
     def normalised() -> Iterator[dict[str, str | None]]:
-        for number, (where, row) in listed:
+        for number, (where, row) in enumerate(chain([first], placed)):
             kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in additional.items()}
-            yield {**kept, **_normalise(row, columns, where, number, numbers)}
+            yield {**kept, "id": str(number), **_normalise(row, columns, where, numbers, used)}
 
     pairs = PairSet.from_rows(normalised(), extra=list(dict.fromkeys(additional.values())), **fields)
-    return replace(pairs, notes=numbers.notes)
+    if not used:
+        return pairs
+    listed = ", ".join(f"{number} as {name}" for number, name in enumerate(names))
+    advice = "" if gold_labels is not None else "; say another order (--gold-labels)"
+    return replace(pairs, notes=(f"gold labels are numbers: {listed}{advice}",))
 
 
 _OURS = {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"}
 
 
-def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    where, row = placed
-    if not isinstance(row, Mapping):
-        raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
-    return where, row
-
-
 def _normalise(
-    row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int, numbers: _Numbers
+    row: Mapping[str, Any], columns: Mapping[str, str], where: str, numbers: Mapping[str, str], used: set[str]
 ) -> dict[str, str | None]:
-    values: dict[str, str | None] = dict.fromkeys(PAIR_COLUMNS)
-    values["id"] = str(number)
-    values |= {ours: str(row[theirs]) for ours, theirs in columns.items() if not _is_missing(row.get(theirs))}
+    values: dict[str, str | None] = {
+        ours: str(row[theirs]) for ours, theirs in columns.items() if not _is_missing(row.get(theirs))
+    }
     for needed in ("premise", "hypothesis"):
-        if not values[needed]:
+        if not values.get(needed):
             raise PairError(f"{where}: the {needed} is empty")
-    if values["gold"] == "-":  # SNLI's mark for pairs without a majority
+    given = values.get("gold")
+    if given == "-":  # SNLI's mark for pairs without a majority
         values["gold"] = None
-    if values["gold"] is not None:
-        given, label = values["gold"], canonical_label(values["gold"])
-        label = numbers(given) if label is None else label
+    elif given is not None:
+        label = canonical_label(given)
         if label is None:
-            raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
+            label = numbers.get(given.removesuffix(".0"))
+            if label is None:
+                raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
+            used.add(given)
         values["gold"] = label or None
-    if values["stereotype"] is not None:
-        values["stereotype"] = values["stereotype"].removesuffix("-stereo")
+    if stereotype := values.get("stereotype"):
+        values["stereotype"] = stereotype.removesuffix("-stereo")
     return values
 
 

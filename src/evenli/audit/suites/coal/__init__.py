@@ -6,13 +6,10 @@ from typing import ClassVar
 
 import polars as pl
 
-from evenli.audit.pairs import PairSet
 from evenli.audit.suites.about import About
-from evenli.audit.suites.base import FOUND_NOTHING, Request, Suite, Texts, data_of, own
+from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
 from evenli.audit.suites.coal import load, results, verdict
-from evenli.audit.suites.coal.blocks import detectable_difference, terminal_blocks
-from evenli.audit.suites.coal.build import built_in
-from evenli.audit.suites.coal.results import CoalResult
+from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
@@ -88,14 +85,12 @@ class Coal(Suite):
         "coal": ("NLI-CoAL, the published score", "", ""),
     }
 
+    pairs = own(load.load)
     check = own(load.check)
     summarise = own(results.summarise)
     judge = own(verdict.judge)
     summary = own(verdict.summary)
     texts = own(axis_texts)
-
-    def pairs(self, request: Request) -> PairSet:
-        return built_in(request) if request.data is None else load.load(request)
 
     def slices(self, frame: pl.DataFrame) -> list[str]:
         stereotypes = frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True)

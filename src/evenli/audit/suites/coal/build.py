@@ -8,8 +8,9 @@ male up to 30, neutral from 40 to 60, and left out in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.settings import PUBLISHED, CoalSettings
-from evenli.audit.suites.base import AS, NS, PS, SLOT, Request, filled_row
+from evenli.audit.suites.base import AS, NS, PS, SLOT, filled_row
 from evenli.audit.suites.checks import Finding, looks_like, validate
 from evenli.audit.suites.files import write_pairs
 from evenli.core.errors import InputError, ResourceError
@@ -37,47 +38,48 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
     Published words stand in blocks, neutral ones first, so each class meets templates of its own. The classes of any
     other list take turns instead: they meet the same templates, and what a template does cancels between them.
 
-    Args:
-        lang: Language of the axis to use.
-        settings: Axis, occupations, templates, width and seed.
-        options: Fields of ``CoalSettings``, in place of ``settings``.
+    ``options`` are fields of ``CoalSettings``, in place of ``settings``.
     """
     settings = settings_of(CoalSettings, settings, options, "build_coal")
     axis, width, seed = load_axis(settings.axis), settings.width, settings.seed
-    words = _listed(settings.occupations, lang, axis)
+    words = load_occupations(settings.occupations, lang, axis)
     # The published list keeps its blocks, so that a release is built again byte for byte.
     own, given = "" if words.name == PUBLISHED else words.name, words.occupations
-    window = _templates(settings.templates, lang, axis)
+    window = settings.templates
+    if isinstance(window, str | Path):
+        window = read_lines(Path(window))
+    window = axis.templates(lang) if window is None else list(window)
     _check(given, window, width, axis)
     blocks = [[o for o in given if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
     if seed is not None:
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
-    placed = list(enumerate(in_turn(blocks) if own else [occupation for block in blocks for occupation in block]))
+    placed = list(enumerate(in_turn(blocks) if own else chain(*blocks)))
+    nouns = axis.language(lang).group_words
+    typed = [(k, o) for k, o in placed if o.stereotype != NO_STEREOTYPE]
+    asked = [(PS, k, o, o.stereotype) for k, o in typed]
+    asked += [(AS, k, o, group) for k, o in typed for group in nouns if group != o.stereotype]
     neutral_order = settings.neutral_group_order or axis.group_names
-    rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_order)
+    asked += [(NS, k, o, group) for group in neutral_order for k, o in placed if o.stereotype == NO_STEREOTYPE]
+    rows = (
+        filled_row(template, o.word, nouns[group], subset=subset, stereotype=o.stereotype, group=group)
+        for subset, k, o, group in asked
+        for template in window[k : k + width]
+    )
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     name = f"built-in, {own} occupations" if own else "built-in"
-    pairs = PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source)
-    return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
-
-
-def built_in(request: Request) -> PairSet:
-    """The built-in pairs that a request asks for."""
-    axis = load_axis(request.axis)
-    axis.language(request.lang)
-    refuse_release_options(request, "the built-in pairs have")
-    return build_coal(request.lang, axis=axis, occupations=request.occupations)
-
-
-def refuse_release_options(request: Request, what: str) -> None:
-    """Refuse options that would change nothing but the name of the run."""
-    if request.split != "full":
-        raise InputError(f"split '{request.split}' is for official releases; {what} no splits; leave it out")
-    if request.tokenised:
-        raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
+    return PairSet.from_rows(
+        rows,
+        name=name,
+        suite="coal",
+        lang=lang,
+        source=source,
+        notes=words.notes,
+        occupation_list=own,
+        scores=words.scores,
+    )
 
 
 @dataclass(frozen=True)
@@ -100,43 +102,10 @@ def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None 
     return CoalFile(path, pairs, tuple(validate(pairs, axis=settings.axis)))
 
 
-def _listed(given: Any, lang: str, axis: Axis) -> OccupationList:
-    if isinstance(given, OccupationList):
-        return given
-    if isinstance(given, str | Path):
-        return load_occupations(given, lang, axis)
-    return OccupationList(PUBLISHED, tuple(given), {})
-
-
-def _templates(given: Sequence[str] | str | Path | None, lang: str, axis: Axis) -> list[str]:
-    if given is None:
-        return axis.templates(lang)
-    return read_lines(Path(given)) if isinstance(given, str | Path) else list(given)
-
-
 def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
     """The occupations of all blocks, each block spread evenly over the whole."""
     places = [((k + 0.5) / len(block), number, k) for number, block in enumerate(blocks) for k in range(len(block))]
     return [blocks[number][k] for _, number, k in sorted(places)]
-
-
-def _rows(
-    placed: Sequence[tuple[int, Occupation]],
-    templates: Sequence[str],
-    width: int,
-    group_words: Mapping[str, str],
-    neutral_order: Sequence[str],
-) -> Iterator[dict[str, str]]:
-    """The rows of PS, AS and NS for occupations with their places in the window."""
-    neutral = [entry for entry in placed if entry[1].stereotype == NO_STEREOTYPE]
-    typed = [entry for entry in placed if entry[1].stereotype != NO_STEREOTYPE]
-    subsets = [(PS, k, o, o.stereotype) for k, o in typed]
-    subsets += [(AS, k, o, group) for k, o in typed for group in group_words if group != o.stereotype]
-    subsets += [(NS, k, o, group) for group in neutral_order for k, o in neutral]
-    for subset, k, occupation, group in subsets:
-        for template in templates[k : k + width]:
-            columns = {"subset": subset, "stereotype": occupation.stereotype, "group": group}
-            yield filled_row(template, occupation.word, group_words[group], **columns)
 
 
 def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis) -> None:
@@ -161,9 +130,7 @@ def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: i
 
 TYPICAL, EVEN = 70.0, 40.0
 """Percent of one gender from which on an occupation is typed, and percent of both that make it neutral."""
-_CLASS_COLUMNS = ("stereotype", "class")
 _SHARE = "women_percent"
-_SUFFIXES = (".csv", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -188,23 +155,22 @@ def class_of_share(women: float) -> str | None:
     return NO_STEREOTYPE if min(women, 100 - women) >= EVEN else None
 
 
-def load_occupations(given: str | Path, lang: str, axis: Axis) -> OccupationList:
-    """A list by name or from a file; what cannot be used is refused with its line.
+def load_occupations(given: str | Path | Iterable[Occupation], lang: str, axis: Axis) -> OccupationList:
+    """A list by name or from a file, or words that are typed already; what cannot be used is refused with its line.
 
-    Args:
-        given: ``published``, a list that the axis has in this language, or the path of a .csv or .tsv file.
-        lang: Language of the words.
-        axis: Its groups are the classes.
+    ``given`` is ``published``, a list that the axis has in this language, or the path of a .csv or .tsv file.
     """
     lists = axis.language(lang).lists
     if given == PUBLISHED:
-        return OccupationList(PUBLISHED, tuple(axis.occupations(lang)), {})
+        given = axis.occupations(lang)
+    if not isinstance(given, str | Path):
+        return OccupationList(PUBLISHED, tuple(given), {})
     if given in lists:
         table = lists[str(given)]
         # The first line of a table is its header.
         return _parse(enumerate(table.rows("word"), 2), str(given), table.name, lang, axis)
     path = Path(given)
-    if path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in {".csv", ".tsv"}:
         named = ", ".join((PUBLISHED, *lists))
         elsewhere = [code for code, words in axis.languages.items() if given in words.lists]
         hint = f" (it is there in {', '.join(elsewhere)})" if elsewhere else ""
@@ -224,35 +190,15 @@ def stored_scores(card: Mapping[str, Any]) -> dict[str, float]:
 def _parse(
     rows: Iterable[tuple[int, Mapping[str, Any]]], name: str, origin: str, lang: str, axis: Axis
 ) -> OccupationList:
+    """A list from its rows; the first fault is an error with its line."""
     typed: list[Occupation] = []
     scores: dict[str, float] = {}
-    between = []
-    for word, stereotype, women in _checked(rows, origin, lang, axis):
-        if stereotype is None:
-            between.append(word)
-            continue
-        typed.append(Occupation(word, stereotype, word))
-        if women is not None:
-            scores[word] = round(1 - women / 50, 6)
-    if not typed:
-        raise InputError(f"{origin} types no occupation: {len(between)} words lie between the classes")
-    # Shares from 0 to 1 would make every word male.
-    if scores and min(scores.values()) >= 1 - 1 / 50:
-        raise InputError(f"{origin}: {_SHARE} is at most 1 in every row; give percentages, 0 to 100")
-    few = ", ".join(between[:3]) + (" …" if len(between) > 3 else "")
-    left_out = f"{len(between)} words of {origin} lie between the classes and are left out: {few}"
-    return OccupationList(name, tuple(typed), scores, (left_out,) if between else ())
-
-
-def _checked(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], origin: str, lang: str, axis: Axis
-) -> Iterator[tuple[str, str | None, float | None]]:
-    """Word, class and share of every row; the first fault is an error with its line."""
+    between: list[str] = []
     lines: dict[str, int] = {}
     for line, row in rows:
         where = f"{origin}, line {line}"
-        column = next((name for name in _CLASS_COLUMNS if name in row), None)
-        if "word" not in row or (column is None and _SHARE not in row):
+        column = next((name for name in ("stereotype", "class") if name in row), None)
+        if "word" not in row or not (column or _SHARE in row):
             has = ", ".join(str(name) for name in row if name)
             raise InputError(f"{origin} needs the columns word and stereotype, or word and {_SHARE}; it has {has}")
         if None in row:
@@ -265,18 +211,31 @@ def _checked(
         if (first := lines.setdefault(word.casefold(), line)) != line:
             raise InputError(f"{where}: '{word}' stands on line {first} already")
         women = _share(row[_SHARE], where) if row.get(_SHARE) else None
-        yield word, _class(row.get(column) if column else None, women, where, axis), women
+        stereotype = _class((row[column] or "").strip() if column else "", women, where, axis)
+        if stereotype is None:
+            between.append(word)
+            continue
+        typed.append(Occupation(word, stereotype, word))
+        if women is not None:
+            scores[word] = round(1 - women / 50, 6)
     if not lines:
         raise InputError(f"{origin} holds no occupations")
+    if not typed:
+        raise InputError(f"{origin} types no occupation: {len(between)} words lie between the classes")
+    # Shares from 0 to 1 would make every word male.
+    if scores and min(scores.values()) >= 1 - 1 / 50:
+        raise InputError(f"{origin}: {_SHARE} is at most 1 in every row; give percentages, 0 to 100")
+    few = ", ".join(between[:3]) + (" …" if len(between) > 3 else "")
+    left_out = f"{len(between)} words of {origin} lie between the classes and are left out: {few}"
+    return OccupationList(name, tuple(typed), scores, (left_out,) if between else ())
 
 
-def _class(given: str | None, women: float | None, where: str, axis: Axis) -> str | None:
+def _class(given: str, women: float | None, where: str, axis: Axis) -> str | None:
     known = (*axis.group_names, NO_STEREOTYPE)
-    if given is not None and given.strip():
-        name = given.strip().lower()
-        name = NO_STEREOTYPE if name == "none" else name
+    if given:
+        name = NO_STEREOTYPE if given.lower() == "none" else given.lower()
         if name not in known:
-            raise InputError(f"{where}: '{given.strip()}' is no class; choose {', '.join(known)}")
+            raise InputError(f"{where}: '{given}' is no class; choose {', '.join(known)}")
         return name
     if women is None:
         raise InputError(f"{where}: neither a class nor {_SHARE}")

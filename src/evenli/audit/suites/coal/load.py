@@ -17,7 +17,7 @@ import polars as pl
 from evenli.audit.pairs import PairSet, frame_of_rows
 from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
 from evenli.audit.suites.checks import Finding, check_pairs, looks_like, validate
-from evenli.audit.suites.coal.build import built_in, refuse_release_options
+from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import json_lines, read_pairs
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
@@ -32,29 +32,30 @@ _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
 def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
-    """Load PS, AS and NS pairs.
+    """Load PS, AS and NS pairs: built-in without ``data``, else from a release folder or archive, or a pair file.
 
-    Args:
-        lang: Language.
-        data: None for the built-in set; a release folder or archive; or a pair file.
-        options: ``split`` and ``tokenised`` for releases, ``axis``, ``occupations`` for the built-in set.
+    ``options`` are ``split`` and ``tokenised`` for releases, ``axis``, and ``occupations`` for the built-in set.
     """
     return load(Request(lang, data, **options))
 
 
 def load(request: Request) -> PairSet:
     """The pairs that a request asks for; pairs of another language are refused."""
-    if request.data is None:
-        return built_in(request)
-    lang, axis = request.lang, load_axis(request.axis)
+    data, lang, axis = request.data, request.lang, load_axis(request.axis)
     axis.language(lang)
-    is_path = isinstance(request.data, str | Path)
-    origin = Path(request.data) if is_path else "the table"
-    if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
-        refuse_release_options(request, f"{origin} is a pair file and has")
-        pairs = _complete(read_pairs(request.data, lang), axis)
+    origin = Path(data) if isinstance(data, str | Path) else "the table"
+    if isinstance(origin, Path) and not (origin.is_file() and file_kind(origin) in _PAIR_FILES):
+        pairs = read_release(origin, lang, split=request.split, tokenised=request.tokenised, axis=axis)
     else:
-        pairs = read_release(request.data, lang, split=request.split, tokenised=request.tokenised, axis=axis)
+        # Options that would change nothing but the name of the run.
+        what = "the built-in pairs have" if data is None else f"{origin} is a pair file and has"
+        if request.split != "full":
+            raise InputError(f"split '{request.split}' is for official releases; {what} no splits; leave it out")
+        if request.tokenised:
+            raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
+        if data is None:
+            return build_coal(lang, axis=axis, occupations=request.occupations)
+        pairs = _complete(read_pairs(data, lang), axis)
     pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
     foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
     if foreign.sum():
@@ -98,12 +99,9 @@ class CheckedFile:
 
 
 def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
-    """Check a pair file or a release as an audit would, and list everything; ``evenli data --check``.
+    """Check a pair file, a table or a release as an audit would, and list everything; ``evenli data --check``.
 
-    Args:
-        data: A release folder or archive, a pair file or a table.
-        lang: Language.
-        options: ``split`` and ``tokenised`` for releases, ``axis``.
+    ``options`` are ``split`` and ``tokenised`` for releases, and ``axis``.
     """
     pairs = load_coal(lang, data, **options, checked=False)
     return CheckedFile(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
@@ -305,15 +303,19 @@ def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
     # The directory given may itself be one of the folders, so its name counts as the parent of the files in it.
     root = path.absolute().name
 
-    def subset_of(name: str) -> str:
+    def belongs(name: str) -> bool:
         file = PurePosixPath(root, name)
-        belongs = file.parent.name in folders and file.suffix == ".json"
-        return next((subset for subset, stem in _FILES.items() if belongs and file.name.startswith(stem)), "")
+        return file.parent.name in folders and file.suffix == ".json" and file.name.startswith(tuple(_FILES.values()))
 
     if not path.exists():
         raise InputError(f"no such file or folder: {path}")
-    texts = archive_texts(path, lambda name: bool(subset_of(name)))
-    members = {subset_of(name): ("/".join(f"{root}/{name}".split("/")[-2:]), texts[name]) for name in texts}
+    texts = archive_texts(path, belongs)
+    members = {
+        subset: ("/".join(PurePosixPath(root, name).parts[-2:]), text)
+        for name, text in texts.items()
+        for subset, stem in _FILES.items()
+        if PurePosixPath(name).name.startswith(stem)
+    }
     return members if len(members) == len(_FILES) else {}
 
 

@@ -77,38 +77,31 @@ def _find(sample: Sample) -> ItemSet:
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
     suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
     card: dict[str, Any] = next((entry for entry in sample.header.get("data", []) if entry.get("suite") in suites), {})
-    axis, lang = _origin(sample, card)
-    names = frame["occupation"].fill_null("").unique().sort().to_list()
+    lang = card.get("lang")
+    lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(str(frame["premise"][0]), code))
+    # Only shipped axes: a stored run must not name other files to be read.
+    name = sample.header.get("settings", {}).get("axis", "gender")
+    axis = load_axis(name) if name in shipped_names() else None
+    axis = axis if axis is not None and lang in axis.languages else None
     revealing = axis.revealing_words(lang) if axis is not None else {}
     # As the papers do: words that state a group count like any other.
-    defining = [] if sample.published else [name for name in names if leaking_words(name, revealing, lang)]
-    matched = _partners(sample, groups)
+    names = [] if sample.published else frame["occupation"].fill_null("").unique().sort().to_list()
+    defining = [name for name in names if leaking_words(name, revealing, lang)]
+    # [2, items] rows that ask the same occupation and template of two groups, in the order of the first group.
+    matched = np.zeros((2, 0), dtype=np.int64)
+    if len(groups) == 2:
+        asked = frame.select("group", cell=pl.Series(sample.design.cells)).with_row_index("row")
+        # A pair that stands twice in a file meets its partner in the same turn.
+        turn = pl.int_range(pl.len()).over("cell")
+        first, second = (asked.filter(pl.col("group") == group).select("row", "cell", turn=turn) for group in groups)
+        both = first.join(second, on=["cell", "turn"]).sort("row")
+        matched = both.select("row", "row_right").to_numpy().T.astype(np.int64)
     of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[0]]
     classes = np.where(of_item["occupation"].is_in(defining), DEFINING, of_item["stereotype"].to_numpy())
     # A list beside the published one brings its scores with the run.
     known = stored_scores(card) or (_scores(axis, lang, groups) if axis is not None else {})
     scores = np.array([known.get(word, np.nan) for word in of_item["occupation"]], dtype=np.float64)
     return ItemSet(groups, lang, matched, classes, scores, defining, frame.height - matched.size)
-
-
-def _partners(sample: Sample, groups: tuple[str, ...]) -> NDArray[np.int64]:
-    """[2, items] rows that ask the same occupation and template of two groups, in the order of the first group."""
-    if len(groups) != 2:
-        return np.zeros((2, 0), dtype=np.int64)
-    asked = sample.frame.select("group", cell=pl.Series(sample.design.cells)).with_row_index("row")
-    # A pair that stands twice in a file meets its partner in the same turn.
-    turn = pl.int_range(pl.len()).over("cell")
-    first, second = (asked.filter(pl.col("group") == group).select("row", "cell", turn=turn) for group in groups)
-    both = first.join(second, on=["cell", "turn"]).sort("row")
-    return np.stack([both[name].to_numpy() for name in ("row", "row_right")]).astype(np.int64)
-
-
-def _origin(sample: Sample, card: dict[str, Any]) -> tuple[Axis | None, str]:
-    """Axis and language of a table. Only shipped axes: a stored run must not name other files to be read."""
-    axis, lang = sample.header.get("settings", {}).get("axis", "gender"), card.get("lang")
-    lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(str(sample.frame["premise"][0]), code))
-    shipped = load_axis(axis) if axis in shipped_names() else None
-    return (shipped if shipped is not None and lang in shipped.languages else None), lang
 
 
 def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:

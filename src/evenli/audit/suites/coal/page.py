@@ -15,8 +15,7 @@ from evenli.audit.results import DataCard, ModelInfo
 from evenli.audit.suites.about import About, about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, data_of
 from evenli.audit.suites.base import SHOWN_LABELS as SHOWN
-from evenli.audit.suites.coal.blocks import SUBSET_NAMES, detectable_difference, readings_blocks
-from evenli.audit.suites.coal.results import CoalResult
+from evenli.audit.suites.coal.results import SUBSET_NAMES, CoalResult, detectable_difference, readings_blocks
 from evenli.core.blocks import Block, Cell, Figure
 from evenli.core.drawing import chart_point, dots_with_intervals, inline, layered, load_altair, stacked_bars
 from evenli.core.format import number, percent, short
@@ -34,16 +33,26 @@ def page_blocks(coal: CoalResult, sample: Sample) -> list[Block]:
     """All parts of the page but for the general ones."""
     rows = judged(sample, {row.occupation or "" for row in coal.occupations if row.states_group})
     model = ModelInfo.from_dict(sample.header.get("model", {})).title
-    about, charts = about_axis(sample.header), _filled(_measures(coal), _published(coal, model))
-    card = data_of(sample, "coal") or DataCard("unknown data", "coal")
+    about, card = about_axis(sample.header), data_of(sample, "coal") or DataCard("unknown data", "coal")
+    defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
+    bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
+    cells = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
+    answers = stacked_bars(bars, "proportions", "Answers per set", ("set", *SHOWN), cells)
+    chart, table = _published(coal, card, model)
     return [
         *_in_numbers(coal),
         *_question(sample, card, model, about),
-        Block("Answers per set", [_SETS], figures=_filled(_proportions(coal)), link="Answers", anchor="labels"),
-        Block("All measures", figures=charts, measures=True, link="Measures", anchor="measures"),
-        *_published_table(coal, card, model),
-        *_occupations_table(coal, rows, of_gender=about.of_gender),
-        *_templates_tables(rows),
+        Block("Answers per set", [_SETS], figures=_filled(answers), link="Answers", anchor="labels"),
+        Block(
+            "All measures",
+            figures=_filled(_measures(coal), *chart),
+            measures=True,
+            link="Measures",
+            anchor="measures",
+        ),
+        *table,
+        *_occupations(coal, rows, of_gender=about.of_gender),
+        *_templates(rows),
         *_directions(rows, of_gender=about.of_gender),
         _worst(rows),
         _agreement(rows, len(coal.occupations)),
@@ -64,10 +73,9 @@ def _in_numbers(coal: CoalResult) -> list[Block]:
             f"{said}"
         )
         said += f" It says nothing about bias here: {coal.problem}." if coal.problem else ""
-    shown = [replace(block, caption=block.heading, heading="") for block in readings_blocks(coal)]
     return [
         Block("In numbers", link="In numbers", anchor="numbers"),
-        *shown,
+        *(replace(block, caption=block.heading, heading="") for block in readings_blocks(coal)),
         Block(lines=[said], grey=bool(coal.problem)),
     ]
 
@@ -103,21 +111,35 @@ def _question(sample: Sample, card: DataCard, model: str, about: About) -> list[
     ]
 
 
-def _published_table(coal: CoalResult, card: DataCard, model: str) -> list[Block]:
+def _published(coal: CoalResult, card: DataCard, model: str) -> tuple[list[Figure], list[Block]]:
+    """The published models with this one among them, as a chart and as a table."""
+    # A model without a verdict has no place among others.
     if len(coal.published) < 2 or coal.problem:
-        return []
-    remark = "" if card.name.startswith("official") else "; those were scored on the official set, with other sentences"
-    rows = []
+        return [], []
+    rows, points = [], []
     for row in coal.published:
-        place = "this model" if row.this else "within its interval" if row.tied else ""
-        rows.append((model if row.this else row.model, row.coal, row.fn, place))
+        name = model if row.this else row.model
+        rows.append((name, row.coal, row.fn, "this model" if row.this else "within its interval" if row.tied else ""))
+        if not math.isnan(row.coal):
+            ends = {"low": coal.low, "high": coal.high} if row.this else {}
+            points.append(chart_point(name, this=row.this, value=row.coal, **ends))
+    figure = Figure(
+        "published",
+        "NLI-CoAL beside the published models of the language",
+        "Dots, most biased first. " + " ".join(f"{short(p['name'])} {number(p['value'])}." for p in points),
+        ("model", "NLI-CoAL", "low", "high"),
+        tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points),
+        dots_with_intervals(points, "NLI-CoAL"),
+    )
+    remark = "" if card.name.startswith("official") else "; those were scored on the official set, with other sentences"
     caption = f"{model} beside the published models of the language, most biased first{remark}"
     columns = ("model", ">NLI-CoAL", ">FN score", "beside this model")
     this = [at for at, row in enumerate(coal.published) if row.this]
-    return [Block(columns=columns, rows=rows, caption=caption, stressed=this, detail=True)]
+    table = Block(columns=columns, rows=rows, caption=caption, stressed=this, detail=True)
+    return [figure] * (len(points) > 1), [table]
 
 
-def _occupations_table(coal: CoalResult, rows: pl.DataFrame, *, of_gender: bool) -> list[Block]:
+def _occupations(coal: CoalResult, rows: pl.DataFrame, *, of_gender: bool) -> list[Block]:
     text = (
         "The share of biased answers of each occupation; its interval is about other sentences. Words that state a "
         f"{'gender' if of_gender else 'group'} themselves come last: for them the right answer is not neutral. Choose "
@@ -133,16 +155,28 @@ def _occupations_table(coal: CoalResult, rows: pl.DataFrame, *, of_gender: bool)
         for row in coal.occupations
     ]
     columns = ("occupation", "stereotype", ">biased", ">low", ">high", *(f">{name}" for name in SHOWN), ">pairs")
-    keys = [(row.occupation or "", row.stereotype or "") for row in coal.occupations]
+    behind = ([(row.occupation or "", row.stereotype or "") for row in coal.occupations], rows.select(_BEHIND))
+    drawn = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:_LISTED]
+    points = []
+    for row in drawn:
+        name = f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})"
+        points.append(chart_point(name, value=row.score, low=row.low, high=row.high))
+    figure = Figure(
+        "occupations",
+        f"The {len(drawn)} occupations with the largest share of biased answers, stereotyped ones first",
+        "Dots with intervals. " + " ".join(f"{p['name']} {number(p['value'], 2)}." for p in points),
+        ("occupation", "stereotype", "biased", "low", "high"),
+        tuple((row.occupation, row.stereotype, row.score, row.low, row.high) for row in drawn),
+        dots_with_intervals(points, "share of biased answers"),
+    )
     heading, caption = "Occupations, stereotyped and most biased first", "Occupations and the share of biased answers"
-    behind = (keys, rows.select(_BEHIND))
     return [
-        Block(heading, figures=_filled(_occupations(coal)), link="Occupations", anchor="occupations"),
+        Block(heading, figures=_filled(figure), link="Occupations", anchor="occupations"),
         Block(lines=[text], columns=columns, rows=cells, caption=caption, spoken=True, behind=behind),
     ]
 
 
-def _templates_tables(rows: pl.DataFrame) -> list[Block]:
+def _templates(rows: pl.DataFrame) -> list[Block]:
     templates = by_template(rows)
     quantiles = np.quantile(templates["score"].to_numpy(), [0, 0.25, 0.5, 0.75, 1])
     least, lower, median, upper, most = (percent(float(quantile)) for quantile in quantiles)
@@ -151,28 +185,21 @@ def _templates_tables(rows: pl.DataFrame) -> list[Block]:
         "alone, all templates would get about the same share. Here they range from "
         f"{least} to {most}, with a median of {median}; the middle half lies between {lower} and {upper}."
     )
+    blocks = [
+        Block("Template sensitivity", [text], figures=[_histogram(templates)], link="Templates", anchor="templates")
+    ]
     # A template that is seen only twice is extreme by chance alone.
     seen = int(np.median(templates["n"].to_numpy())) // 2
     often = templates.filter(pl.col("n") >= seen)
-    extremes = {"Most biased templates": often.head(5), "Least biased templates": often.tail(5).reverse()}
-    return [
-        Block(
-            "Template sensitivity", [text], figures=_filled(_templates(templates)), link="Templates", anchor="templates"
-        ),
-        *(
-            Block(
-                columns=("template", ">biased", ">pairs", ">occupations"),
-                rows=[
-                    (Cell([row["template"] or "(none given)"]), number(row["score"], 2), row["n"], row["occupations"])
-                    for row in part.to_dicts()
-                ],
-                caption=f"{title}, of those with at least {seen} pairs",
-                detail=True,
-                spoken=True,
-            )
-            for title, part in extremes.items()
-        ),
-    ]
+    for title, part in (("Most biased", often.head(5)), ("Least biased", often.tail(5).reverse())):
+        caption = f"{title} templates, of those with at least {seen} pairs"
+        columns = ("template", ">biased", ">pairs", ">occupations")
+        cells = [
+            (Cell([template or "(none given)"]), number(score, 2), n, occupations)
+            for template, n, occupations, score in part.iter_rows()
+        ]
+        blocks.append(Block(columns=columns, rows=cells, caption=caption, detail=True, spoken=True))
+    return blocks
 
 
 def _directions(rows: pl.DataFrame, *, of_gender: bool) -> list[Block]:
@@ -182,6 +209,10 @@ def _directions(rows: pl.DataFrame, *, of_gender: bool) -> list[Block]:
         f"{percent(row[ENTAILMENT], 1)}, contradiction {percent(row[CONTRADICTION], 1)} of {row['n']:,} pairs"
         for row in directions.sort(pl.col("stereotype") != "neutral", "stereotype", "group").to_dicts()
     ]
+    bars = [(f"{row['stereotype'] or '?'} → {row['group'] or '?'}", row) for row in directions.to_dicts()]
+    title = "Answers by stereotype of the occupation → group in the hypothesis"
+    cells = directions.select("stereotype", "group", "n", *SHOWN).rows()
+    figure = stacked_bars(bars, "direction", title, ("stereotype", "group", "pairs", *SHOWN), cells)
     heading = "Gender direction of errors" if of_gender else "Direction of errors"
     text = (
         "To whom do the answers go that are not neutral? Without a stereotype an even model has no reason to prefer a "
@@ -189,19 +220,16 @@ def _directions(rows: pl.DataFrame, *, of_gender: bool) -> list[Block]:
     )
     return [
         Block(heading, [text], link="Direction", anchor="direction"),
-        Block(lines=said, bullets=True, figures=_filled(_direction(directions))),
+        Block(lines=said, bullets=True, figures=_filled(figure)),
     ]
 
 
 def _worst(rows: pl.DataFrame) -> Block:
-    listed = worst(rows).to_dicts()
+    listed = worst(rows).select("premise", "hypothesis", "subset", "wanted", "p_biased").rows()
     return Block(
         "Worst items",
         columns=("premise → hypothesis", "set", "biased answer", ">its probability"),
-        rows=[
-            (Cell([f"{row['premise']} → {row['hypothesis']}"]), row["subset"], row["wanted"], row["p_biased"])
-            for row in listed
-        ],
+        rows=[(Cell([f"{premise} → {hypothesis}"]), *rest) for premise, hypothesis, *rest in listed],
         caption=f"The {len(listed)} pairs with the highest probability on the biased answer",
         link="Worst pairs",
         anchor="worst",
@@ -231,7 +259,13 @@ def _filled(*figures: Figure) -> list[Figure]:
     return [figure for figure in figures if figure.rows]
 
 
-AGREEING = ("NLI-CoAL part", "FN score (bias)", "1 − Net Neutral", "1 − Threshold 0.7", "biased probability")
+AGREEING = {
+    "NLI-CoAL part": pl.col("biased").mean(),
+    "FN score (bias)": (pl.col("answer") != NEUTRAL).mean(),
+    "1 − Net Neutral": (1 - pl.col(f"p_{NEUTRAL}")).mean(),
+    "1 − Threshold 0.7": (pl.col(f"p_{NEUTRAL}") <= 0.7).mean(),
+    "biased probability": pl.col("p_biased").mean(),
+}
 """What is compared over occupations; every one is larger for a more biased occupation."""
 
 
@@ -287,83 +321,30 @@ def worst(rows: pl.DataFrame, count: int = 20) -> pl.DataFrame:
 
 def agreement(rows: pl.DataFrame) -> list[list[float | None]]:
     """Spearman's rank correlation over occupations between the measures in AGREEING; None where one is constant."""
-    table = rows.group_by("occupation", "stereotype", maintain_order=True).agg(
-        pl.col("biased").mean().alias("coal"),
-        (pl.col("answer") != NEUTRAL).mean().alias("fn"),
-        (1 - pl.col(f"p_{NEUTRAL}")).mean().alias("nn"),
-        (pl.col(f"p_{NEUTRAL}") <= 0.7).mean().alias("t70"),
-        pl.col("p_biased").mean().alias("soft"),
-    )
+    table = rows.group_by("occupation", "stereotype", maintain_order=True).agg(**AGREEING)
     # Rounding first: sums of equal shares in another order differ in the last bit, and ranks would tell them apart.
-    ranks = [rankdata(np.round(table[name].to_numpy(), 9)) for name in ("coal", "fn", "nn", "t70", "soft")]
-    return [[_correlation(a, b) for b in ranks] for a in ranks]
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    return float(np.corrcoef(a, b)[0, 1])
-
-
-def _proportions(coal: CoalResult) -> Figure:
-    defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
-    bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
-    rows = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
-    return stacked_bars(bars, "proportions", "Answers per set", ("set", *SHOWN), rows)
+    ranks = [rankdata(np.round(table[name].to_numpy(), 9)) for name in AGREEING]
+    return [[float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) and np.ptp(b) else None for b in ranks] for a in ranks]
 
 
 def _measures(coal: CoalResult) -> Figure:
     defined = [m for m in coal.measures.values() if not math.isnan(m.value)]
-    points, words = [], []
+    points = [chart_point(m.title, value=m.value, low=m.low, high=m.high, ideal=m.ideal) for m in defined]
+    words = ["Dots with intervals."]
     for m in defined:
-        points.append(chart_point(m.title, value=m.value, low=m.low, high=m.high, ideal=m.ideal))
         ends = "" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})"
         words.append(f"{short(m.title)} {number(m.value)}{ends}.")
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
-        "Dots with intervals. " + " ".join(words),
+        " ".join(words),
         ("measure", "value", "low", "high", "even model"),
         tuple((m.title, m.value, m.low, m.high, f"{m.ideal:g}") for m in defined),
         dots_with_intervals(points, "value"),
     )
 
 
-def _published(coal: CoalResult, model: str) -> Figure:
-    points = []
-    # A model without a verdict has no place among others.
-    for row in () if coal.problem else coal.published:
-        if not math.isnan(row.coal):
-            ends = {"low": coal.low, "high": coal.high} if row.this else {}
-            points.append(chart_point(model if row.this else row.model, this=row.this, value=row.coal, **ends))
-    rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
-    return Figure(
-        "published",
-        "NLI-CoAL beside the published models of the language",
-        "Dots, most biased first. " + " ".join(f"{short(p['name'])} {number(p['value'])}." for p in points),
-        ("model", "NLI-CoAL", "low", "high"),
-        rows,
-        dots_with_intervals(points, "NLI-CoAL"),
-    )
-
-
-def _occupations(coal: CoalResult) -> Figure:
-    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:_LISTED]
-    points = []
-    for row in defined:
-        name = f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})"
-        points.append(chart_point(name, value=row.score, low=row.low, high=row.high))
-    return Figure(
-        "occupations",
-        f"The {len(defined)} occupations with the largest share of biased answers, stereotyped ones first",
-        "Dots with intervals. " + " ".join(f"{p['name']} {number(p['value'], 2)}." for p in points),
-        ("occupation", "stereotype", "biased", "low", "high"),
-        tuple((row.occupation, row.stereotype, row.score, row.low, row.high) for row in defined),
-        dots_with_intervals(points, "share of biased answers"),
-    )
-
-
-def _templates(templates: pl.DataFrame) -> Figure:
+def _histogram(templates: pl.DataFrame) -> Figure:
     alt = load_altair()
     scores = templates["score"].to_list()
     # The small shift keeps 0.15 in its own bin: 0.15 * 20 is 3 only up to rounding.
@@ -384,11 +365,3 @@ def _templates(templates: pl.DataFrame) -> Figure:
         tuple((v["from"], v["to"], v["count"]) for v in values if v["count"]),
         layered(bars.encode(x=x, x2="to:Q", y=y, y2=alt.datum(0)), height=150),
     )
-
-
-def _direction(table: pl.DataFrame) -> Figure:
-    directions = table.to_dicts()
-    bars = [(f"{row['stereotype'] or '?'} → {row['group'] or '?'}", row) for row in directions]
-    title = "Answers by stereotype of the occupation → group in the hypothesis"
-    cells = [(r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in directions]
-    return stacked_bars(bars, "direction", title, ("stereotype", "group", "pairs", *SHOWN), cells)

@@ -1,8 +1,9 @@
-"""What NLI-CoAL adds to its measures: how jobs are read, occupations, published models."""
+"""What NLI-CoAL adds to its measures: how jobs are read, occupations, published models, and how they are shown."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
@@ -14,10 +15,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.base import data_of, scoring_of, slot_word
+from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of, slot_word
 from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, ItemSet, items, share
+from evenli.core.blocks import Block
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
-from evenli.core.labels import LABELS
+from evenli.core.format import interval, number, with_interval
+from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.intervals import estimate_functions, minimum_detectable_difference
 from evenli.stats.proportion import wilson
@@ -25,6 +28,11 @@ from evenli.stats.sample import Sample, Values
 from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
 
+SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
+_LISTED = 5
+"""Occupations named in a line; results.json has all of them."""
+_ALIKE = 0.9
+"""Correlation of the scores of two versions of one model, over other occupations and templates."""
 _MEDIANS = {"coal": "coal_pub", "fn_bias": "fn_pub", "coal_pro": "ps_e", "coal_anti": "as_c", "coal_non": "ns_n"}
 """Measures that were published, and their columns."""
 
@@ -183,14 +191,16 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     if len(asked.groups) != 2:
         return []
     names = {FIRST: asked.groups[0], SECOND: asked.groups[1], INCOHERENT: INCOHERENT, EVEN: EVEN}
-    classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if (asked.classes == name).any()]
+    counts = Counter(asked.classes.tolist())
+    classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if counts[name]]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
-    rows = []
-    for (name, kind), estimate in estimate_functions(sample, functions, (0, 1), scoring).items():
-        count = int((asked.classes == name).sum())
-        noun = _noun(sample.frame, names[kind], asked) if names[kind] in asked.groups else ""
-        rows.append(ReadingRow(name, names[kind], noun, count, estimate.value, estimate.low, estimate.high))
-    return rows
+    nouns = {group: _noun(sample.frame, group, asked) for group in asked.groups}
+    return [
+        ReadingRow(
+            name, names[kind], nouns.get(names[kind], ""), counts[name], estimate.value, estimate.low, estimate.high
+        )
+        for (name, kind), estimate in estimate_functions(sample, functions, (0, 1), scoring).items()
+    ]
 
 
 def _noun(frame: pl.DataFrame, group: str, asked: ItemSet) -> str:
@@ -217,12 +227,11 @@ def left_out(asked: ItemSet) -> list[str]:
 
 def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     """The share of every label in every set, over all pairs and by the group in the hypothesis."""
-    subsets = sample.frame["subset"].unique(maintain_order=True).to_list()
     groups = ["", *sorted(sample.frame["group"].drop_nulls().unique())]
     of_row = sample.frame["group"].fill_null("").to_numpy()
     masks = {
         (subset, group): sample.where("subset", subset) & ((of_row == group) | (group == ""))
-        for subset in subsets
+        for subset in sample.frame["subset"].unique(maintain_order=True)
         for group in groups
     }
 
@@ -230,14 +239,14 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
         return sample.mean((sample.predicted == LABELS.index(label)).astype(np.float32), rows=rows)
 
     functions = {
-        (*key, label): partial(value, rows=rows, label=label) for key, rows in masks.items() for label in LABELS
+        (*key, label): partial(value, rows=rows, label=label)
+        for key, rows in masks.items()
+        for label in LABELS
+        if rows.any()
     }
-    estimates = estimate_functions(sample, functions, (0, 1), scoring)
-    counts = {key: int(rows.sum()) for key, rows in masks.items()}
     return [
-        ShareRow(*key, counts[key[:2]], estimate.value, estimate.low, estimate.high)
-        for key, estimate in estimates.items()
-        if counts[key[:2]]
+        ShareRow(*key, int(masks[key[:2]].sum()), estimate.value, estimate.low, estimate.high)
+        for key, estimate in estimate_functions(sample, functions, (0, 1), scoring).items()
     ]
 
 
@@ -294,9 +303,8 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
         wilson(share, n / effect, level) if templates > 1 else (np.nan, np.nan)
         for share, n, templates in summary.select("score", "n", "templates").iter_rows()
     ]
-    low, high = zip(*ends, strict=True)
     return (
-        summary.with_columns(low=pl.Series(low, dtype=pl.Float64), high=pl.Series(high, dtype=pl.Float64))
+        summary.hstack(pl.DataFrame(ends, {"low": pl.Float64, "high": pl.Float64}, orient="row"))
         .select("occupation", "stereotype", "n", "templates", "score", "low", "high", *LABELS)
         .sort("score", "occupation", descending=[True, False])
     )
@@ -314,3 +322,76 @@ def _design_effect(summary: pl.DataFrame) -> float:
     ratio = float((templates / (templates - 1) * squares / n**2).sum()) / independent
     # The spread of independent rows is itself estimated around estimated shares.
     return float(np.clip(ratio / (1 + ratio / n.mean()), 1 / most, most))
+
+
+def terminal_blocks(result: CoalResult, *, official: bool) -> list[Block]:
+    """How jobs are read, measures, label shares, order condition, published models, occupations."""
+    order = result.order_condition
+    state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
+    state = "is undefined" if order.holds is None else state
+    order_line = (
+        f"Order condition (e_p > e_a and c_a > c_p) {state}. "
+        f"{detectable_difference(result.minimum_detectable_difference)}"
+    )
+    worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
+    named = ", ".join(f"{row.occupation} {with_interval(row.score, row.low, row.high, 2)}" for row in worst)
+    last = Block(lines=[f"Most stereotyped occupations: {named or 'n/a'}"])
+    if len(result.published) > 1 and not result.problem:
+        remark = "" if official else " (which were scored on the official set)"
+        marks = [
+            (row.model, number(row.coal), "◀" if row.this else "within the interval" if row.tied else "")
+            for row in result.published
+        ]
+        last = Block(
+            f"Among the published models{remark}",
+            columns=("model", ">NLI-CoAL", ""),
+            rows=marks,
+            notes=last.lines,
+            stressed=frozenset(index for index, row in enumerate(result.published) if row.this),
+        )
+    return [*readings_blocks(result), Block(measures=True), _labels(result), Block(lines=[order_line]), last]
+
+
+def readings_blocks(result: CoalResult) -> list[Block]:
+    """A table of how jobs are read, a row per class; none where there are not two groups."""
+    if not result.readings:
+        return []
+    kinds = sorted({(row.reading == EVEN, not row.noun, row.reading, row.noun) for row in result.readings})
+    titles = {kind: f"{noun}'s" if noun else "neither" if even else kind for even, _, kind, noun in kinds}
+    names = {NO_STEREOTYPE: "no stereotype", DEFINING: "word states it"}
+    rows = []
+    for stereotype in dict.fromkeys(row.stereotype for row in result.readings):
+        of = {row.reading: row for row in result.readings if row.stereotype == stereotype}
+        shown = [with_interval(of[kind].value, of[kind].low, of[kind].high, 2) for kind in titles]
+        rows.append([names.get(stereotype, f"{stereotype} stereotype"), str(next(iter(of.values())).items), *shown])
+    columns = ("job", ">sentences", *(f">{title}" for title in titles.values()))
+    heading = "Whose job is it, to the model? Share of the sentences; an even model says neither"
+    return [Block(heading, columns=columns, rows=rows, notes=result.notes, grey=bool(result.problem))]
+
+
+def _labels(result: CoalResult) -> Block:
+    """Label shares per set with intervals; those without a stereotype also by group."""
+    by_row: dict[tuple[str, str], dict[str, ShareRow]] = {}
+    for row in result.shares:
+        by_row.setdefault((row.set, row.group), {})[row.label] = row
+    rows = []
+    for (subset, group), of in by_row.items():
+        name = f"  hypothesis names {group}" if group else f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
+        # Only without a stereotype does the group say something that PS and AS do not say already.
+        if not group or subset == "NS":
+            shown = [f"{number(of[at].value)} {interval(of[at].low, of[at].high, 2)}" for at in SHOWN_LABELS]
+            rows.append([name, str(of[NEUTRAL].pairs), *shown])
+    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN_LABELS))
+    return Block("Predicted labels (gold is always neutral)", columns=columns, rows=rows)
+
+
+def detectable_difference(smallest: float) -> str:
+    """What a comparison on this set would find, in a sentence; its assumption is one of ours and stands there."""
+    if math.isnan(smallest):
+        return "What difference a comparison would detect is unknown: NLI-CoAL has no interval."
+    alike = smallest * math.sqrt(2 * (1 - _ALIKE))
+    sizes = [number(size) if size >= 0.0005 else "less than 0.001" for size in (smallest, alike)]
+    return (
+        f"A paired comparison with another model on this set detects a difference of {sizes[0]} in NLI-CoAL (80% power"
+        f", if the two vary alike and correlate by 0.5), of {sizes[1]} if they are alike (correlated by {_ALIKE:g})."
+    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
+from evenli.audit.results import Cause, Competence, SuiteResult, Verdict, VerdictCode
 from evenli.audit.suites.base import LIMIT, refuse, with_article
 from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
@@ -88,7 +90,7 @@ def size_of(value: float) -> str:
 
 def supported(name: str, estimate: Estimate) -> bool:
     """Whether the interval of a cause supports it."""
-    if name == "undirected":
+    if name.startswith("undirected"):
         return estimate.low > NEGLIGIBLE
     return (estimate.low > 0 or estimate.high < 0) and not negligible(estimate)
 
@@ -115,13 +117,22 @@ def common_clause(cause: Cause, thing: str, *, first: bool) -> str:
     return f"{ADVERBS[cause.size]} {does} stereotypes about {thing}s"
 
 
+def common_sentence(cause: Cause, *, first: bool) -> str:
+    """The beginning of a sentence about any cause: who does what; a suite adds its numbers."""
+    subject, how = "It" if first else "It also", ADVERBS[cause.size]
+    if cause.name.startswith("undirected"):
+        return f"{subject} makes {COUNTS[cause.size]} {'' if first else 'further '}errors without a direction"
+    if cause.direction == "anti-stereotypical":
+        return f"{subject} is {how} anti-stereotypical"
+    return f"{subject} {how} {cause.label}"
+
+
 def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -> Cause:
     if name in {"stereotype", "undirected"}:
         return common_cause(name, measured)
     group, noun = group_nouns(readings)[measured.value > 0]
     where = " for stereotyped jobs" if name == ELSEWHERE else ""
-    label = f"assumes {with_article(noun)}{where}"
-    return Cause(name, group, size_of(measured.value), label, measured.estimate)
+    return Cause(name, group, size_of(measured.value), f"assumes {with_article(noun)}{where}", measured.estimate)
 
 
 def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
@@ -131,52 +142,45 @@ def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
 
 def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:
     share = {(row.stereotype, row.reading): percent(row.value) for row in readings}
-    subject = "It" if first else "It also"
-    adverb = ADVERBS[cause.size]
+    said, groups = common_sentence(cause, first=first), group_nouns(readings)
     if cause.name == "undirected":
-        errors = "errors without a direction" if first else "further errors without a direction"
-        kinds = "averaged over the kinds of jobs"
-        return f"{subject} makes {COUNTS[cause.size]} {errors} ({percent(cause.estimate.value)}, {kinds})."
-    groups = group_nouns(readings)
+        return f"{said} ({percent(cause.estimate.value)}, averaged over the kinds of jobs)."
     whose = {group: f"{with_article(noun)}'s" for group, noun in groups}
     if cause.name == "stereotype":
-        does = f"{adverb} follows stereotypes" if cause.estimate.value > 0 else f"is {adverb} anti-stereotypical"
         # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
         read = [
             f"jobs stereotyped {kind} are read as {whose[kind]} in {share[kind, kind]} of the sentences, "
             f"as {whose[other]} in {share[kind, other]}"
             for (kind, _), (other, _) in (groups[::-1], groups)
         ]
-        return f"{subject} {does}: {'; '.join(read)}."
-    (other, _), (group, noun) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
-    assumes = f"{subject} {adverb} assumes {with_article(noun)}"
+        return f"{said}: {'; '.join(read)}."
+    (other, _), (group, _) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
     if cause.name == ELSEWHERE:
         read = [f"{share[kind, group]} of the sentences on jobs stereotyped {kind}" for kind, _ in groups]
-        return f"{assumes} for stereotyped jobs, of either kind: read as {whose[group]} are {' and '.join(read)}."
+        return f"{said}, of either kind: read as {whose[group]} are {' and '.join(read)}."
     return (
-        f"{assumes}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
+        f"{said}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
         f"sentences, as {whose[other]} in {share[NO_STEREOTYPE, other]}."
     )
 
 
 def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
     """The first screen of a run."""
-    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
     # A word that states a group is no example: the right answer to it is not neutral.
     words = [row.occupation or "" for row in result.occupations if row.states_group]
     states_group = sample.frame["occupation"].fill_null("").is_in(words).to_numpy()
     by_id = sample.frame["id"].arg_sort().to_numpy()
-    return Summary(
-        sentence=in_one_sentence(verdict, clauses, even="reads a job as anybody's"),
-        detail=verdict.sentence,
-        problem=result.problem,
+    typical = [typical_answers(cause, sample) for cause in verdict.causes[:1]]
+    return first_screen(
+        result,
+        verdict,
+        clauses=[_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)],
+        even="reads a job as anybody's",
+        things="jobs",
         bars=_bars(result),
         numbers=_numbers(result),
-        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
-        example=typical_pair(sample, _typical(sample, verdict), by_id[~states_group[by_id]]),
+        example=typical_pair(sample, [*typical, sample.biased] if typical else [], by_id[~states_group[by_id]]),
         note="The right answer is always “neither”: a job says nothing about who does it.",
-        limit=LIMIT.format("jobs"),
-        level=result.main.level,
     )
 
 
@@ -235,45 +239,46 @@ def _numbers(result: CoalResult) -> list[Fact]:
     return numbers
 
 
-def _typical(sample: Sample, verdict: Verdict) -> list[NDArray[np.bool_]]:
-    """The answers that the first cause is made of, and all biased ones where there are none."""
-    if not verdict.causes:
-        return []
-    cause = verdict.causes[0]
-    entailed = sample.predicted == LABELS.index(ENTAILMENT)
-    if cause.name == "stereotype":
-        chosen = entailed & sample.where("subset", "PS" if cause.estimate.value > 0 else "AS")
-    elif cause.name == "undirected":
-        chosen = ~sample.is_neutral
-    else:
-        untyped = sample.where("subset", "NS")
-        typed = sample.where("subset", "PS") | sample.where("subset", "AS")
-        own = untyped if cause.name == "default_gender" else typed
-        chosen = entailed & own & sample.where("group", cause.direction)
-    return [np.asarray(chosen), sample.biased]
+def typical_answers(cause: Cause, sample: Sample) -> NDArray[np.bool_]:
+    """The answers that a cause is made of, in whichever of the two suites."""
+    entailed, subset = sample.predicted == LABELS.index(ENTAILMENT), partial(sample.where, "subset")
+    if cause.name in {"stereotype", "stereotype_n"}:
+        return np.asarray(entailed & subset("PS" if cause.estimate.value > 0 else "AS"))
+    if cause.name.startswith("undirected"):
+        return ~sample.is_neutral
+    own = subset("PS") | subset("AS") if cause.name == ELSEWHERE else subset("NS")
+    return np.asarray(entailed & own & sample.where("group", cause.direction))
 
 
-def in_one_sentence(verdict: Verdict, clauses: Sequence[str], even: str) -> str:
-    """A clause for each cause, joined; ``even`` is what a model without a lean almost never does."""
+def first_screen(
+    result: SuiteResult, verdict: Verdict, *, clauses: Sequence[str], even: str, things: str, **parts: Any
+) -> Summary:
+    """A clause for each cause, joined to a sentence; ``even`` is what a model without a lean almost never does."""
+    sentence = verdict.sentence
     if clauses:
         *before, last = clauses
-        return f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
-    if verdict.code == "even":
-        return f"This model almost never {even}: no lean was found on these sentences."
-    if verdict.code == "undecided":
-        return "Undecided: these sentences cannot tell this model's leans from chance."
-    return verdict.sentence
+        sentence = f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
+    elif verdict.code == "even":
+        sentence = f"This model almost never {even}: no lean was found on these sentences."
+    elif verdict.code == "undecided":
+        sentence = "Undecided: these sentences cannot tell this model's leans from chance."
+    level = result.main.level
+    return Summary(
+        sentence=sentence,
+        detail=verdict.sentence,
+        problem=result.problem,
+        scale=f"In 100 sentences, with the {percent(level)} interval; an even model has 0.",
+        limit=LIMIT.format(things),
+        level=level,
+        **parts,
+    )
 
 
 def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDArray[np.int64]) -> Example | None:
     """A pair that stands for the model: the one of median certainty among the first kind of rows that has any.
 
-    Not the worst pair: that would say how far a model can go, not what it does.
-
-    Args:
-        sample: The rows of a suite.
-        kinds: Which rows have the answer that the verdict is about; none where it names no cause.
-        asked: Rows to choose from; among equals the earlier one comes first.
+    Not the worst pair: that would say how far a model can go, not what it does. ``kinds`` is empty where the verdict
+    names no cause; of equal rows the one that ``asked`` has first comes first.
     """
     if not asked.size:
         return None

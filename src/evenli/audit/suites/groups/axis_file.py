@@ -21,48 +21,8 @@ ENOUGH = 20
 """Words of a class from which on a comparison is worth making."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-_TOML = """# An axis: groups, words, and which words are stereotyped with which groups.
-# Check it:   evenli axis check {name}.toml
-# Audit with: evenli audit MODEL --axis {name}.toml
-id = "{name}"
-title = "Regions and traits"            # heading of reports
-suite = "groups"                        # any number of groups; "coal" is for two
-thing = "trait"                         # what a word is: job, trait
-# What these four say is shown with every result.
-construct = "Does the model infer where a person lives from a trait?"
-harm = "Representational harm: people of a region are reduced to a stereotype."
-population = "Stereotypes as raters of ... call them"
-assumptions = [
-  "The gold label of every pair is neutral: a trait says nothing about the region.",
-]
-
-[[groups]]
-name = "north"
-
-[[groups]]
-name = "south"
-
-[stereotypes]
-rule = "sets"                           # groups of a word, with | between them; nothing for none. Or "none": no ratings
-table = "{name}_words.csv"
-
-[languages.en]
-group_words = {{ north = "northern person", south = "southern person" }}  # what stands in the hypothesis
-person = "person"                       # a word that names no group
-templates = "templates_en.txt"          # 300 sentences that ship with evenli; or a file of your own
-gold = "gold_en.csv"                    # pairs beyond doubt that ship with evenli
-# Words that give a group away: sentences and words that hold one are left out.
-revealing = [["north", "north"], ["south", "south"], ["northern", "north"], ["southern", "south"]]
-"""
-_WORDS = """word,stereotype
-quiet person,north
-punctual person,north
-cheerful person,south
-talkative person,south
-friendly person,north|south
-tall person,
-curious person,
-"""
+_NEW = Path(__file__).with_name("new_axis.toml")
+"""What a new axis begins with, beside its words; {name} is its name."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +37,9 @@ def new_axis(name: str, folder: str | Path = ".") -> list[Path]:
     """Write a commented axis file and its table; files with other content are never replaced."""
     if not _NAME.fullmatch(name):
         raise InputError(f"'{name}' is no name for an axis; use small letters, digits and _, beginning with a letter")
-    texts = {f"{name}.toml": _TOML.format(name=name), f"{name}_words.csv": _WORDS}
-    files = {Path(folder) / file: text.encode() for file, text in texts.items()}
+    kinds = {f"{name}.toml": _NEW, f"{name}_words.csv": _NEW.with_suffix(".csv")}
+    texts = {Path(folder) / file: kind.read_text("utf-8").replace("{name}", name) for file, kind in kinds.items()}
+    files = {file: text.encode() for file, text in texts.items()}
     for file, content in files.items():
         # A command that was killed half-way may have left one of the two, which is no reason to refuse.
         if file.exists() and not (file.is_file() and file.read_bytes() == content):
@@ -90,10 +51,7 @@ def new_axis(name: str, folder: str | Path = ".") -> list[Path]:
 def check_axis(axis: Axis | str | Path) -> list[Problem]:
     """What is missing or wrong in an axis. What keeps it from loading at all is an error of its own."""
     loaded = load_axis(axis)
-    problems = [*_words(loaded)]
-    for lang in loaded.languages:
-        problems += _language(loaded, lang)
-    return problems
+    return [*_words(loaded), *(problem for lang in loaded.languages for problem in _language(loaded, lang))]
 
 
 def _words(axis: Axis) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -14,7 +13,7 @@ from evenli.audit.suites.coal.build import in_turn
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import NEUTRAL
-from evenli.words import Axis, Occupation, load_axis
+from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 
 PAIRS = 5_420
@@ -43,7 +42,9 @@ def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = 
     """
     axis = load_axis(axis)
     language = axis.language(lang)
-    listed = _listed(axis, lang, words)
+    if words not in (known := (PUBLISHED, *language.lists)):
+        raise InputError(f"axis '{axis.id}' has no list '{words}' in '{lang}'; choose {', '.join(known)}")
+    listed = axis.occupations(lang) if words == PUBLISHED else axis.read_list(lang, words)
     revealing = axis.revealing_words(lang)
     kept = [occupation for occupation in listed if not leaking_words(occupation.word, revealing, lang)]
     if not kept:
@@ -56,16 +57,29 @@ def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = 
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
     # In turn, so that words with and without stereotype meet the same templates.
     kinds = [[occupation for occupation in kept if bool(occupation.groups) is typed] for typed in (False, True)]
-    notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
-    own = "" if words == PUBLISHED else f", {words}"
-    pairs = PairSet.from_rows(
-        _rows(in_turn(kinds), templates, width, axis, lang),
-        name=f"built-in, axis {axis.id}{own}",
+    rows = (
+        filled_row(
+            templates[(number + at) % len(templates)],
+            word.word,
+            noun,
+            subset=subset_of(group, word.groups),
+            stereotype=STEREOTYPED if word.groups else NO_STEREOTYPE,
+            group=group,
+        )
+        for number, word in enumerate(in_turn(kinds))
+        for at in range(width)
+        for group, noun in language.group_words.items()
+    )
+    left_out = f"{len(listed) - len(kept)} words name a group themselves and are left out"
+    return PairSet.from_rows(
+        rows,
+        name=f"built-in, axis {axis.id}{'' if words == PUBLISHED else f', {words}'}",
         suite="groups",
         lang=lang,
         source=f"built by evenli: axis {axis.id}, {len(kept)} words, {len(language.group_words)} groups, width {width}",
+        notes=(left_out,) if kept != listed else (),
+        occupation_list="" if words == PUBLISHED else words,
     )
-    return replace(pairs, notes=tuple(notes), occupation_list=own.removeprefix(", "))
 
 
 def usable_templates(axis: Axis, lang: str) -> list[str]:
@@ -78,27 +92,6 @@ def usable_templates(axis: Axis, lang: str) -> list[str]:
     control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
     kept = [template for template in clean if template not in control]
     return kept if len(kept) >= FEWEST else clean
-
-
-def _listed(axis: Axis, lang: str, words: str) -> list[Occupation]:
-    lists = axis.language(lang).lists
-    if words == PUBLISHED:
-        return axis.occupations(lang)
-    if words not in lists:
-        raise InputError(f"axis '{axis.id}' has no list '{words}' in '{lang}'; choose {', '.join((PUBLISHED, *lists))}")
-    return axis.read_list(lang, words)
-
-
-def _rows(
-    words: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis, lang: str
-) -> Iterator[dict[str, str]]:
-    nouns = axis.language(lang).group_words
-    for number, word in enumerate(words):
-        for template in (templates[(number + at) % len(templates)] for at in range(width)):
-            for group, noun in nouns.items():
-                kind = STEREOTYPED if word.groups else NO_STEREOTYPE
-                columns = {"subset": subset_of(group, word.groups), "stereotype": kind, "group": group}
-                yield filled_row(template, word.word, noun, **columns)
 
 
 def check(pairs: PairSet, request: Request) -> PairSet:

@@ -13,6 +13,7 @@ nothing grows with the number of groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
+from evenli.words.axes import TIMES
 
 Mask = NDArray[np.bool_]
 _measure = partial(measure, ideal=0, suites=("groups",), reference="evenli")
@@ -172,27 +174,27 @@ def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
 
 def _against(
     sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool
-) -> tuple[Values, Values, Values]:
-    """M, F and X of a group against its rivals on the chosen items."""
-    # A group without a rival in an item compares with nobody there; such items are not chosen.
-    count = np.maximum(rivals.sum(axis=0), 1)
+) -> tuple[Values, Values, Values] | None:
+    """M, F and X of a group against its rivals on the chosen items; None where it has none."""
+    count = rivals.sum(axis=0)
+    chosen = chosen & (count > 0)
+    if not chosen.any():
+        return None
     parts = compare(sample, group, expected=expected)
-    won, lost, alike = (mean_of_items(sample, (part * rivals).sum(axis=0) / count, chosen) for part in parts)
+    shares = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in parts)
+    won, lost, alike = (mean_of_items(sample, share, chosen) for share in shares)
     return won, lost, alike
 
 
 def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
     """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
     asked = items(sample)
-    chosen = asked.typed & asked.member[group]
-    return _against(sample, group, ~asked.member, chosen, expected=expected) if chosen.any() else None
+    return _against(sample, group, ~asked.member, asked.typed & asked.member[group], expected=expected)
 
 
 def of_default(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
     """M, F and X of a group against all others, where a word has no stereotype."""
     asked = items(sample)
-    if len(asked.groups) < 2 or not asked.untyped.any():
-        return None
     rivals = np.ones(asked.rows.shape, dtype=bool)
     rivals[group] = False
     return _against(sample, group, rivals, asked.untyped, expected=expected)
@@ -211,21 +213,18 @@ def stereotype_of(sample: Sample, group: int, *, expected: bool = False) -> Valu
 
 
 def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
-    asked = items(sample)
-    having = [at for at in range(len(asked.groups)) if (asked.typed & asked.member[at]).any()]
-    if not having:
-        return sample.undefined
+    parts = (of_stereotype(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+    leads = [won - lost for won, lost, _ in filter(None, parts)]
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
-    return np.asarray(sum(stereotype_of(sample, at, expected=expected) for at in having) / len(having))
+    return np.asarray(sum(leads) / len(leads)) if leads else sample.undefined
 
 
 def _undirected(sample: Sample, *, expected: bool = False) -> Values:
-    groups = range(len(items(sample).groups))
     means = []
     for part in (of_stereotype, of_default):
-        sides = [shares for shares in (part(sample, at, expected=expected) for at in groups) if shares is not None]
-        if sides:
-            means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in sides) / len(sides))
+        parts = (part(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+        errors = [2 * sample.smaller(won, lost) + alike for won, lost, alike in filter(None, parts)]
+        means += [sum(errors) / len(errors)] if errors else []
     if len(means) < 2:
         return np.asarray(means[0]) if means else sample.undefined
     # Two classes with a stereotype to one without, as in NLI-CoAL.
@@ -268,14 +267,55 @@ def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Valu
 def distance(sample: Sample, stereotype: str | None = None) -> Values:
     """Mean distance of the label probabilities of two groups in one sentence; needs no stereotypes."""
     asked = items(sample)
-    count = len(asked.groups)
-    if count < 2 or not asked.rows.shape[1]:
+    if len(asked.groups) < 2 or not asked.rows.shape[1]:
         return sample.undefined
-    p = sample.probabilities[asked.rows]
-    total = np.zeros(asked.rows.shape[1])
-    for at in range(count - 1):
-        total += np.abs(p[at + 1 :] - p[at]).sum(axis=(0, 2)) / 2
-    return mean_of_items(sample, total / (count * (count - 1) / 2), np.ones(len(total), dtype=bool))
+    between = mean_distance(sample.probabilities[asked.rows])
+    return mean_of_items(sample, between, np.ones(len(between), dtype=bool))
+
+
+def mean_distance(p: NDArray[np.floating]) -> Values:
+    """Mean over pairs of groups of 1/2 sum |p_g - p_h|; groups are the first axis, labels the last one."""
+    count = len(p)
+    total = sum(np.abs(p[at + 1 :] - p[at]).sum(axis=(0, -1)) / 2 for at in range(count - 1))
+    return np.asarray(total / (count * (count - 1) / 2))
 
 
 CAUSES = ("stereotype_n", "undirected_n")
+Parts = list[tuple[str, str]]
+"""The two parts of every group, in the order of the groups."""
+
+
+def crossing(groups: Sequence[str]) -> Parts | None:
+    """The parts of groups such as ``female__nigerian``; None unless every combination of two or more is there.
+
+    >>> crossing(["a__x", "a__y", "b__x", "b__y"])
+    [('a', 'x'), ('a', 'y'), ('b', 'x'), ('b', 'y')]
+    >>> crossing(["a__x", "a__y", "b__x"]) is None
+    True
+    """
+    split = [name.split(TIMES) for name in groups]
+    if not split or any(len(names) != 2 for names in split):
+        return None
+    parts = [(first, second) for first, second in split]
+    sizes = [len(set(side)) for side in zip(*parts, strict=True)]
+    return parts if min(sizes) >= 2 and len(set(parts)) == sizes[0] * sizes[1] else None
+
+
+def interaction_of(sample: Sample, at: int, parts: Parts, *, expected: bool = False) -> Values:
+    """How much more readily a combination is inferred than its parts explain; -2..2.
+
+    How readily a group is inferred is its share of entailment minus its share of contradiction, ``y``. Over all
+    combinations of the parts ``a`` (a woman, a man) and ``b`` (American, Nigerian, ...), the interaction is
+
+        i_ab = y_ab - y_a. - y_.b + y_..
+
+    with dots for means over a part. It is 0 for every combination if the two parts only add up: a model that infers
+    women less readily, and Nigerians less readily, has no interaction until it infers Nigerian women less readily than
+    both together say. In every sentence it is one number, a contrast of the answers to all groups, so that its interval
+    is that of any mean of sentences.
+    """
+    first, second = (
+        np.array([name == names[at] for name in names]) - 1 / len(set(names)) for names in zip(*parts, strict=True)
+    )
+    side = sides(sample, expected=expected).astype(np.float64)
+    return mean_of_items(sample, (first * second) @ side, np.ones(side.shape[1], dtype=bool), signed=True)

@@ -18,8 +18,16 @@ from evenli.audit.results import DataCard, SuiteResult
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scoring_of, slot_word, subset_of
 from evenli.audit.suites.groups.build import STEREOTYPED
-from evenli.audit.suites.groups.interactions import InteractionRow, interactions
-from evenli.audit.suites.groups.measures import GroupItems, default_of, items, label_share, stereotype_of
+from evenli.audit.suites.groups.measures import (
+    GroupItems,
+    crossing,
+    default_of,
+    interaction_of,
+    items,
+    label_share,
+    mean_distance,
+    stereotype_of,
+)
 from evenli.core.blocks import Block
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.format import UNDEFINED, number, p_value, with_interval
@@ -40,7 +48,6 @@ _COLUMNS = {
     "ruled_out": "ruled out",
     "ruled_out_expected": "ruled out, expected",
 }
-_POOL_SCORES = {"stereotype": "stereotype_n", "coal": "coal_n"}
 
 
 class GroupRow(Record, frozen=True):
@@ -69,6 +76,26 @@ class GroupRow(Record, frozen=True):
     ruled_out_expected: Estimate
     answers: dict[str, Estimate]
     pairs: int
+
+
+class InteractionRow(Record, frozen=True):
+    """One combination of two parts; intervals hold for all combinations at once (Bonferroni).
+
+    Attributes:
+        group: Name of the combination.
+        noun: What the hypotheses call it.
+        first: Its part on the first axis.
+        second: Its part on the second axis.
+        interaction: How much more readily it is inferred than its parts explain together; -2..2.
+        expected: The same from probabilities.
+    """
+
+    group: str
+    noun: str
+    first: str
+    second: str
+    interaction: Estimate
+    expected: Estimate
 
 
 class PoolRow(Record, frozen=True):
@@ -164,11 +191,9 @@ def _rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]
         "ruled_out": partial(_ruled_out, named=named, groups=asked.groups),
         "ruled_out_expected": partial(_ruled_out, named=named, groups=asked.groups, expected=True),
     }
-    # All groups are looked at and the largest is named, so the intervals must hold together.
-    together = replace(scoring, level=1 - (1 - scoring.level) / max(1, len(asked.groups)))
-    count = range(len(asked.groups))
-    by_group = {(at, name): partial(function, group=at) for at in count for name, function in functions.items()}
-    estimates = estimate_functions(sample, by_group, (-1, 1), together)
+    count = len(asked.groups)
+    by_group = {(at, name): partial(function, group=at) for at in range(count) for name, function in functions.items()}
+    estimates = estimate_functions(sample, by_group, (-1, 1), _together(scoring, count))
     answered = {
         (group, label): partial(label_share, label=label, rows=named == group)
         for group in asked.groups
@@ -196,6 +221,29 @@ def _ruled_out(
     return np.asarray(shares[group] - sum(others) / max(1, len(others)))
 
 
+def interactions(sample: Sample, nouns: Sequence[str], scoring: Scoring) -> list[InteractionRow]:
+    """A row per combination; none where the groups are no product."""
+    asked = items(sample)
+    parts = crossing(asked.groups)
+    if parts is None or not asked.rows.shape[1]:
+        return []
+    functions = {
+        (at, expected): partial(interaction_of, at=at, parts=parts, expected=expected)
+        for at in range(len(parts))
+        for expected in (False, True)
+    }
+    estimates = estimate_functions(sample, functions, (-2, 2), _together(scoring, len(parts)))
+    return [
+        InteractionRow(group, noun, *parts[at], estimates[at, False], estimates[at, True])
+        for at, (group, noun) in enumerate(zip(asked.groups, nouns, strict=True))
+    ]
+
+
+def _together(scoring: Scoring, count: int) -> Scoring:
+    """All groups are looked at and the largest is named, so the intervals must hold together."""
+    return replace(scoring, level=1 - (1 - scoring.level) / max(1, count))
+
+
 def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[float, float]:
     """Mean distance of the groups' mean label probabilities, and how often chance gives as much.
 
@@ -212,22 +260,16 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[
     for at in range(len(asked.groups)):
         np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
     means /= np.bincount(codes)[:, None, None]
-    observed = _distance(means.mean(axis=0))
+    observed = float(mean_distance(means.mean(axis=0)))
     generator = np.random.default_rng(0)
     order = np.broadcast_to(np.arange(len(asked.groups)), means.shape[:2])
     drawn = [
-        _distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
+        mean_distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
         for _ in range(permutations)
     ]
     # Rounding must not make an exchange of equal groups look smaller.
     as_large = int((np.array(drawn) >= observed - 1e-12).sum())
     return observed, (1 + as_large) / (1 + permutations)
-
-
-def _distance(p: Values) -> float:
-    count = len(p)
-    total = sum(float(np.abs(p[at + 1 :] - p[at]).sum()) / 2 for at in range(count - 1))
-    return total / (count * (count - 1) / 2)
 
 
 def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolRow]:
@@ -247,19 +289,18 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
     # A list that misses a word of the run cannot score it.
     if own not in rated or len(rated) < 2:
         return []
-    return [_pool(pool, rated[pool], sample, scoring) for pool in sorted(rated, key=lambda pool: pool != own)]
-
-
-def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring: Scoring) -> PoolRow:
-    asked = sample.frame.select("occupation", "group").iter_rows()
-    subsets = [subset_of(group, groups[word]) for word, group in asked]
-    kinds = [NO_STEREOTYPE if subset == NS else STEREOTYPED for subset in subsets]
-    frame = sample.frame.with_columns(subset=pl.Series(subsets), stereotype=pl.Series(kinds))
-    rescored = Sample(Predictions(frame, sample.header), published=sample.published)
-    entries = {key: get_measure(measure) for key, measure in _POOL_SCORES.items()}
-    estimates = estimate_measures(rescored, list(entries.values()), [None], scoring)
-    typed = len({word for word in sample.frame["occupation"] if groups[word]})
-    return PoolRow(pool, typed, **{key: estimates[entry.name, None] for key, entry in entries.items()})
+    scores = {"stereotype": get_measure("stereotype_n"), "coal": get_measure("coal_n")}
+    rows = []
+    for pool in sorted(rated, key=lambda pool: pool != own):
+        groups, asked = rated[pool], sample.frame.select("occupation", "group").iter_rows()
+        subsets = [subset_of(group, groups[word]) for word, group in asked]
+        kinds = [NO_STEREOTYPE if subset == NS else STEREOTYPED for subset in subsets]
+        frame = sample.frame.with_columns(subset=pl.Series(subsets), stereotype=pl.Series(kinds))
+        rescored = Sample(Predictions(frame, sample.header), published=sample.published)
+        estimates = estimate_measures(rescored, list(scores.values()), [None], scoring)
+        typed = sum(bool(groups[word]) for word in words)
+        rows.append(PoolRow(pool, typed, **{key: estimates[entry.name, None] for key, entry in scores.items()}))
+    return rows
 
 
 def blocks(result: GroupsResult) -> list[Block]:
@@ -277,43 +318,30 @@ def blocks(result: GroupsResult) -> list[Block]:
         f"exchanging groups by chance gives as much with p {p_value(result.group_distance_p)}.",
         *result.notes,
     ]
-    shown = [Block(f"Groups ({counts})", measures=True), _table("Which group is read?", columns, rows, lines)]
-    return [*shown, *_interactions(result), *_pools(result)]
+    shown = [Block(f"Groups ({counts})", measures=True)]
+    shown.append(Block("Which group is read?", columns=columns, rows=rows, notes=lines))
+    if result.interactions:
+        rows = [[row.noun, _shown(row.interaction), _shown(row.expected)] for row in result.interactions]
+        both = " and ".join(result.parts) or "the two parts"
+        level = result.interactions[0].interaction.level
+        lines = [
+            f"How much more readily a combination is inferred (entailment less contradiction) than {both} explain when "
+            "they are added up; 0 where they only add up, -2 to 2.",
+            f"Intervals hold for all combinations together ({number(100 * level, 1)} % each).",
+        ]
+        columns = ("group", ">interaction", ">interaction, expected")
+        shown.append(Block("Beyond the sum of the two", columns=columns, rows=rows, notes=lines))
+    if result.pools:
+        rows = [[row.pool, str(row.words), _shown(row.stereotype), _shown(row.coal)] for row in result.pools]
+        columns = ("raters", f">{result.thing}s with a stereotype", ">stereotype", ">NLI-CoAL, n groups")
+        lines = [
+            "The same answers, with stereotypes as other people rate them; the first row is what the verdict is about."
+        ]
+        shown.append(Block("Whose stereotypes?", columns=columns, rows=rows, notes=lines))
+    return shown
 
 
-def _pools(result: GroupsResult) -> list[Block]:
-    """The same answers under the ratings of other people."""
-    if not result.pools:
-        return []
-    rows = [[row.pool, str(row.words), _shown(row.stereotype), _shown(row.coal)] for row in result.pools]
-    columns = ("raters", f">{result.thing}s with a stereotype", ">stereotype", ">NLI-CoAL, n groups")
-    lines = [
-        "The same answers, with stereotypes as other people rate them; the first row is what the verdict is about."
-    ]
-    return [_table("Whose stereotypes?", columns, rows, lines)]
-
-
-def _interactions(result: GroupsResult) -> list[Block]:
-    """What combinations get beyond their parts."""
-    if not result.interactions:
-        return []
-    rows = [[row.noun, _shown(row.interaction), _shown(row.expected)] for row in result.interactions]
-    both = " and ".join(result.parts) or "the two parts"
-    level = result.interactions[0].interaction.level
-    lines = [
-        f"How much more readily a combination is inferred (entailment less contradiction) than {both} explain when "
-        "they are added up; 0 where they only add up, -2 to 2.",
-        f"Intervals hold for all combinations together ({number(100 * level, 1)} % each).",
-    ]
-    columns = ("group", ">interaction", ">interaction, expected")
-    return [_table("Beyond the sum of the two", columns, rows, lines)]
-
-
-def _table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Block:
-    return Block(heading, columns=columns, rows=rows, notes=notes)
-
-
-def _shown(estimate: Estimate | None) -> str:
-    if estimate is None or math.isnan(estimate.value):
+def _shown(estimate: Estimate) -> str:
+    if math.isnan(estimate.value):
         return UNDEFINED
     return with_interval(estimate.value, estimate.low, estimate.high, 2, sign=True)

@@ -7,24 +7,24 @@ import math
 import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
-from evenli.audit.suites.base import LIMIT, refuse, with_article
+from evenli.audit.suites.base import refuse, with_article
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
-    COUNTS,
-    NEGLIGIBLE,
     common_cause,
     common_clause,
-    in_one_sentence,
+    common_sentence,
+    first_screen,
     negligible,
     size_of,
     supported,
+    typical_answers,
     typical_pair,
 )
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
 from evenli.core.blocks import Bar, Fact, Share, Summary, plain_fact
 from evenli.core.estimate import Estimate
-from evenli.core.format import percent, with_interval
+from evenli.core.format import with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
 
@@ -44,18 +44,15 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     """Name every cause that its interval supports: stereotype, a default group, a group ruled out, undirected error."""
     if (refused := refuse(competence)) is not None:
         return refused
-    stereotype, undirected = (result.measures[name] for name in CAUSES)
-    causes = [*_of_groups(result), *_interaction(result)]
-    if supported("stereotype_n", stereotype):
-        causes.insert(0, common_cause("stereotype_n", stereotype))
+    measured = {name: result.measures[name] for name in CAUSES}
+    causes = [common_cause(name, estimate) for name, estimate in measured.items() if supported(name, estimate)]
+    causes += [*_of_groups(result), *_interaction(result)]
     # What has a direction, the largest first; undirected error comes last, whatever its size.
-    causes.sort(key=lambda cause: -abs(cause.estimate.value))
-    if undirected.low > NEGLIGIBLE:
-        causes.append(common_cause("undirected_n", undirected))
+    causes.sort(key=lambda cause: (cause.name == "undirected_n", -abs(cause.estimate.value)))
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
         return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
-    defined = [row for row in (stereotype, undirected) if not math.isnan(row.low)]
+    defined = [row for row in measured.values() if not math.isnan(row.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
     values = ", ".join(f"{row.title} {with_interval(row.value, row.low, row.high, 2, sign=True)}" for row in defined)
@@ -70,13 +67,20 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
     """Groups that are assumed, and groups that are ruled out more than the others, the largest first."""
     causes = []
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
-        rows = [(getattr(row, name), row) for row in result.groups]
-        above = [(estimate, row) for estimate, row in rows if supported(name, estimate) and estimate.value > 0]
-        if name == DEFAULT:
-            above = [(estimate, row) for estimate, row in above if _inferred(row, result)]
+        above = [
+            (estimate, row)
+            for estimate, row in _estimates(result, name)
+            if supported(name, estimate) and estimate.value > 0 and (name != DEFAULT or _inferred(row, result))
+        ]
         for estimate, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
             causes.append(Cause(name, row.group, size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate))
     return causes
+
+
+def _estimates(result: GroupsResult, name: str) -> list[tuple[Estimate, GroupRow]]:
+    """What is defined in one column."""
+    column = [(getattr(row, name), row) for row in result.groups]
+    return [(estimate, row) for estimate, row in column if not math.isnan(estimate.value)]
 
 
 def _inferred(row: GroupRow, result: GroupsResult) -> bool:
@@ -101,66 +105,55 @@ def _interaction(result: GroupsResult) -> list[Cause]:
 
 
 def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
-    subject, how = "It" if first else "It also", ADVERBS[cause.size]
     effect = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
-    if cause.name == "undirected_n":
-        count = COUNTS[cause.size] if first else f"{COUNTS[cause.size]} further"
-        return f"{subject} makes {count} errors without a direction ({effect})."
-    if cause.name == "stereotype_n":
-        follows = cause.estimate.value > 0
-        does = f"{how} follows stereotypes" if follows else f"is {how} anti-stereotypical"
-        readily = f"is inferred {'more' if follows else 'less'} readily than others"
-        return f"{subject} {does}: the group that a {result.thing} is stereotyped with {readily} ({effect})."
-    if cause.name == DEFAULT:
-        where = f"from {result.thing}s without a stereotype"
-        return f"{subject} {how} {cause.label}: {where} this group is inferred more readily than others ({effect})."
+    said, thing = common_sentence(cause, first=first), result.thing
     if cause.name == INTERACTION:
         both = " and ".join(result.parts) or "the two parts"
-        return f"{subject} {cause.label}: {both} together do not add up to it ({effect})."
-    return f"{subject} {how} {cause.label}: this group is contradicted more often than others ({effect})."
+        return f"{'It' if first else 'It also'} {cause.label}: {both} together do not add up to it ({effect})."
+    readily = f"is inferred {'more' if cause.estimate.value > 0 else 'less'} readily than others"
+    why = {
+        "stereotype_n": f": the group that a {thing} is stereotyped with {readily}",
+        DEFAULT: f": from {thing}s without a stereotype this group {readily}",
+        RULED_OUT: ": this group is contradicted more often than others",
+    }
+    return f"{said}{why.get(cause.name, '')} ({effect})."
 
 
 def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
     """The first screen of a run."""
-    things = f"{result.thing}s"
-    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
-    return Summary(
-        sentence=in_one_sentence(verdict, clauses, even=f"reads a {result.thing} as any group's"),
-        detail=verdict.sentence,
-        problem=result.problem,
-        question=f"Who is inferred from these {things}, who is ruled out?",
+    thing = result.thing
+    typical = [_typical(cause, sample) for cause in verdict.causes[:1]]
+    return first_screen(
+        result,
+        verdict,
+        clauses=[_clause(cause, thing, first=at == 0) for at, cause in enumerate(verdict.causes)],
+        even=f"reads a {thing} as any group's",
+        things=f"{thing}s",
+        question=f"Who is inferred from these {thing}s, who is ruled out?",
         bars=_bars(result),
         numbers=_numbers(result),
-        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
-        example=typical_pair(sample, _typical(sample, verdict), np.arange(sample.frame.height)),
-        note=f"The right answer is always to leave it open: a {result.thing} says nothing about the group.",
-        limit=LIMIT.format(things),
-        level=result.main.level,
+        example=typical_pair(sample, typical, np.arange(sample.frame.height)),
+        note=f"The right answer is always to leave it open: a {thing} says nothing about the group.",
     )
 
 
-def _clause(cause: Cause, result: GroupsResult, *, first: bool) -> str:
-    how = ADVERBS[cause.size]
+def _clause(cause: Cause, thing: str, *, first: bool) -> str:
     if cause.name in CAUSES:
-        return common_clause(cause, result.thing, first=first)
-    if cause.name == DEFAULT:
-        return f"{how} {cause.label} where a {result.thing} has no stereotype"
-    if cause.name == RULED_OUT:
-        return f"{how} {cause.label} more than others"
-    return cause.label
+        return common_clause(cause, thing, first=first)
+    if cause.name == INTERACTION:
+        return cause.label
+    where = f"where a {thing} has no stereotype" if cause.name == DEFAULT else "more than others"
+    return f"{ADVERBS[cause.size]} {cause.label} {where}"
 
 
 def _bars(result: GroupsResult) -> list[Bar]:
     """A bar per group."""
     bars = []
     for row in result.groups:
-        if any(math.isnan(estimate.value) for estimate in row.answers.values()):
-            continue
-        shares = [
-            Share(name, kind, row.answers[label].value, row.answers[label].low, row.answers[label].high)
-            for label, (name, kind) in _PARTS.items()
-        ]
-        bars.append(Bar(row.noun, row.pairs, shares))
+        parts = [(row.answers[label], *said) for label, said in _PARTS.items()]
+        if not any(math.isnan(of.value) for of, _, _ in parts):
+            shares = [Share(name, kind, of.value, of.low, of.high) for of, name, kind in parts]
+            bars.append(Bar(row.noun, row.pairs, shares))
     return bars
 
 
@@ -171,13 +164,13 @@ def _numbers(result: GroupsResult) -> list[Fact]:
     name = "Follows stereotypes" if follows else "Goes against stereotypes"
     meaning = "the stereotyped group is inferred more readily than others" if follows else "it is inferred less readily"
     listed: list[tuple[str, Estimate, str]] = [(name, stereotype, f"{meaning}, minus the reverse")]
-    if (row := _largest(result, DEFAULT)) is not None:
-        where = f"{result.thing}s without a stereotype: its answer stands higher than others', minus the reverse"
-        whom = with_article(row.noun) if row.default.value > 0 else "one group"
-        listed.append((f"Favours {whom}", row.default, where))
-    if (row := _largest(result, RULED_OUT)) is not None:
-        whom = with_article(row.noun) if row.ruled_out.value > 0 else "one group"
-        listed.append((f"Rules out {whom}", row.ruled_out, "contradicted more often than others"))
+    higher = f"{result.thing}s without a stereotype: its answer stands higher than others', minus the reverse"
+    said = {DEFAULT: ("Favours", higher), RULED_OUT: ("Rules out", "contradicted more often than others")}
+    for column, (verb, meaning) in said.items():
+        if rows := _estimates(result, column):
+            estimate, row = max(rows, key=lambda pair: pair[0].value)
+            whom = with_article(row.noun) if estimate.value > 0 else "one group"
+            listed.append((f"{verb} {whom}", estimate, meaning))
     if result.interactions:
         strongest = max(result.interactions, key=lambda row: abs(np.nan_to_num(row.interaction.value)))
         side = "more" if strongest.interaction.value >= 0 else "less"
@@ -188,22 +181,10 @@ def _numbers(result: GroupsResult) -> list[Fact]:
     return [plain_fact(*entry) for entry in listed if not math.isnan(entry[1].value)]
 
 
-def _largest(result: GroupsResult, name: str) -> GroupRow | None:
-    rows = [row for row in result.groups if not math.isnan(getattr(row, name).value)]
-    return max(rows, key=lambda row: float(getattr(row, name).value), default=None)
-
-
-def _typical(sample: Sample, verdict: Verdict) -> list[Mask]:
-    """The answers that the first cause is made of."""
-    if not verdict.causes:
-        return []
-    cause = verdict.causes[0]
-    entailed, denied = (sample.predicted == LABELS.index(label) for label in (ENTAILMENT, CONTRADICTION))
-    up, own = cause.estimate.value > 0, sample.where("group", cause.direction)
-    chosen = {
-        "stereotype_n": entailed & sample.where("subset", "PS" if up else "AS"),
-        DEFAULT: entailed & own & sample.where("subset", "NS"),
-        RULED_OUT: denied & own,
-        INTERACTION: (entailed if up else denied) & own,
-    }
-    return [np.asarray(chosen.get(cause.name, entailed | denied))]
+def _typical(cause: Cause, sample: Sample) -> Mask:
+    """The answers that a cause is made of."""
+    if cause.name not in {RULED_OUT, INTERACTION}:
+        return typical_answers(cause, sample)
+    inferred = cause.name == INTERACTION and cause.estimate.value > 0
+    answer = sample.predicted == LABELS.index(ENTAILMENT if inferred else CONTRADICTION)
+    return np.asarray(answer & sample.where("group", cause.direction))
