@@ -14,7 +14,7 @@ from rich.table import Table
 
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import RunComparison, model_names
-from evenli.audit.differences import Comparison, Difference
+from evenli.audit.differences import ComparedWith, Difference
 from evenli.audit.predict import read_header
 from evenli.audit.predictions import ABSTAINED
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
@@ -277,7 +277,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(compared: Comparison, *, corrected: bool, wide: bool) -> Table:
+def _differences(compared: ComparedWith, *, corrected: bool, wide: bool) -> Table:
     level = next(iter(compared.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
@@ -294,17 +294,14 @@ def difference_cells(d: Difference) -> list[str]:
     return [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
 
 
-def _moved(compared: Comparison, console: Console) -> None:
-    moved = compared.occupations.filter(compared.occupations["difference"] != 0)
-    if not moved.height:
+def _moved(compared: ComparedWith, console: Console) -> None:
+    moved = [row for row in compared.occupations if row.difference != 0]
+    if not moved:
         console.print("No occupation moved.")
         return
-    shown = ", ".join(
-        f"{escape(str(row['occupation']))} {row['first']:.2f} -> {row['second']:.2f}"
-        for row in moved.head(_MOVED).iter_rows(named=True)
-    )
-    more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
-    console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")
+    shown = ", ".join(f"{escape(str(row.occupation))} {row.first:.2f} -> {row.second:.2f}" for row in moved[:_MOVED])
+    more = f", and {len(moved) - _MOVED} more" if len(moved) > _MOVED else ""
+    console.print(f"Occupations that moved ({len(moved)} of {len(compared.occupations)}): {shown}{more}")
 
 
 def robust_run(run: Audit) -> Audit | None:
