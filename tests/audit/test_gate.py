@@ -341,7 +341,7 @@ def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float 
             load_policy(file)
     else:
         policy = load_policy(file)
-        assert policy.max_worse == read and policy.description == "" and not policy.clauses[0].optional
+        assert policy.baseline.max_worse == read and policy.description == "" and not policy.clauses[0].optional
     # Two clauses of one name are refused, unless they are about two suites.
     file.write_text(f'name = "mine"\n{clause}suite = "coal"\n{clause}suite = "probe"\noptional = true\n')
     assert [(clause.suite, clause.optional) for clause in load_policy(file).clauses] == [

@@ -136,7 +136,7 @@ def gate(
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
         old = baseline if isinstance(baseline, Audit) else load_run(baseline)
-        allowed = next((bound for bound in (max_worse, rules.max_worse) if bound is not None), MAX_WORSE)
+        allowed = next((bound for bound in (max_worse, rules.baseline.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
     result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
     if junit is not None:
@@ -147,14 +147,12 @@ def gate(
 def check_competence(result: AuditResult) -> Check:
     """Fail a model that is not competent: its scores say nothing about bias. Undecided where pairs are missing."""
     verdict, competence = result.verdict, result.competence
-    status = PASSED
+    status, detail = PASSED, verdict.sentence
     if verdict.code == "none":
         if competence is not None and competence.problem:
             status = FAILED if competence.assessed else UNDECIDED
-        else:
-            # Suites without a verdict are judged by the conditions alone.
-            status = UNDECIDED if judging(result.suites) or competence is None else PASSED
-    detail = verdict.sentence
+        elif judging(result.suites) or competence is None:  # suites without a verdict have the conditions alone
+            status = UNDECIDED
     if status == PASSED and competence is not None:
         # The verdict is no reason to pass; what the model got right is.
         detail = f"gold pairs {percent(competence.gold.value)} right, stated groups {percent(competence.stated.value)}"

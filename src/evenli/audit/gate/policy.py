@@ -32,29 +32,19 @@ FOLDER = Path(__file__).parent / "policies"
 NONE, STANDARD = "none", "standard"
 
 
-class _Baseline(Struct, frozen=True, forbid_unknown_fields=True):
+class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is allowed where a baseline is given; None leaves it to the gate."""
+
     max_worse: Annotated[float, Meta(ge=0, le=1e9)] | None = None
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses": "clause"}):
-    """Under which conditions a model is not shipped, and why.
-
-    Attributes:
-        name: What it is called.
-        clauses: Its conditions.
-        description: What it asks for.
-        baseline: What is allowed where a baseline is given.
-    """
+    """Under which conditions a model is not shipped, and why."""
 
     name: Annotated[str, Meta(pattern=r"\S")]
     clauses: Sequence[Clause] = ()
     description: str = ""
-    baseline: _Baseline = _Baseline()
-
-    @property
-    def max_worse(self) -> float | None:
-        """Rise over a baseline that is allowed; None leaves it to the gate."""
-        return self.baseline.max_worse
+    baseline: Baseline = Baseline()
 
 
 def shipped_policies() -> list[str]:
@@ -80,14 +70,12 @@ def load_policy(given: Policy | str | Path) -> Policy:
         raise InputError(f"{given}: a policy needs at least one [[clause]]")
     if twice := next((name for name, suite in keys if keys.count((name, suite)) > 1), None):
         raise InputError(f"{given}: two clauses are called '{twice}'")
-    return structs.replace(policy, name=_line(policy.name), clauses=[_lines(clause) for clause in policy.clauses])
+    return structs.replace(
+        policy, **_texts(policy), clauses=[structs.replace(clause, **_texts(clause)) for clause in policy.clauses]
+    )
 
 
-def _lines(clause: Clause) -> Clause:
-    texts = {name: _line(text) for name, text in structs.asdict(clause).items() if isinstance(text, str)}
-    return structs.replace(clause, **texts)
-
-
-def _line(text: str) -> str:
-    """A line of the gate is one line, whoever wrote the policy."""
-    return printable(" ".join(text.split()))
+def _texts(given: Policy | Clause) -> dict[str, str]:
+    """Texts in one line each: a line of the gate is one line, whoever wrote the policy."""
+    texts = {name: text for name, text in structs.asdict(given).items() if isinstance(text, str)}
+    return {name: printable(" ".join(text.split())) for name, text in texts.items()}
