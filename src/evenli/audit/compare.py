@@ -33,7 +33,7 @@ from evenli.audit.differences import (
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Suite, get_suite, judging
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import number, p_bound, signed
 from evenli.core.registry import DEFAULT_SUITE, SUITES
@@ -242,10 +242,8 @@ def _share_columns(first: Audit, other: Audit) -> Audit:
 def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[ComparedWith]:
     first, *others = runs
     for other in others:
-        try:
+        with translated(f"cannot compare {first.path} with {other.path}: ", kinds=(InputError,)):
             align(first.predictions.suite(suite), other.predictions.suite(suite), suite)
-        except InputError as error:
-            raise InputError(f"cannot compare {first.path} with {other.path}: {error}") from error
     second, *more = (other.predictions for other in others)
     compared = []
     for run, found in zip(others, compare(first.predictions, second, *more, suite=suite, scoring=scoring), strict=True):

@@ -63,7 +63,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     """What the hub lists of an audit: one result per measure, with its interval."""
     from huggingface_hub import EvalResult
 
-    suite, data = suite_of(audit), _data(audit)
+    suite = suite_of(audit)
+    data = audit.result.data_of(suite) or DataCard("unknown data", suite)
     asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
     # the model must at least do the task.
@@ -99,7 +100,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
 
 def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
-    data, suite, scoring, about = _data(audit), suite_of(audit), audit.result.scoring, about_axis(audit.header)
+    suite, scoring, about = suite_of(audit), audit.result.scoring, about_axis(audit.header)
+    data = audit.result.data_of(suite) or DataCard("unknown data", suite)
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     summary = summarise(audit)
     detail = "" if summary.detail in {"", summary.sentence} else f"{prose(summary.detail)}\n\n"
@@ -228,12 +230,6 @@ def suite_of(audit: Audit) -> str:
             f"all of them (--suite {','.join(name for name in SUITES if name in {judges[0], *audit.result.suites})})"
         )
     return suite.name
-
-
-def _data(audit: Audit) -> DataCard:
-    """The card of the pairs of that suite."""
-    suite = suite_of(audit)
-    return audit.result.data_of(suite) or DataCard("unknown data", suite)
 
 
 def _quoted(word: str) -> str:

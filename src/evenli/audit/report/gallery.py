@@ -133,7 +133,7 @@ def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
             (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
             for name, change in comparison.measures.items()
         ]
-        parts.append(Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
+        parts.append(Block(get_suite(suite).title, [comparison.conclusion], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
 
 
