@@ -223,20 +223,19 @@ def compare_runs(
     runs: list[Audit] = []
     for run in (first, *others):
         audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
-        runs.append(_share_columns(runs[0], audit) if runs else audit)
+        if runs:
+            # Columns that are equal are held once: texts are most of a large table.
+            ours, theirs = runs[0].predictions.frame, audit.predictions.frame
+            equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
+            shared = replace(audit.predictions, frame=theirs.with_columns(ours.select(equal)))
+            audit = replace(audit, predictions=shared)
+        runs.append(audit)
     suites = [name for name in comparable_suites() if all(name in run.result.suites for run in runs)]
     if suite is None and not suites:
         listed = "; ".join(f"{run.path} holds {', '.join(run.result.suites)}" for run in runs)
         raise InputError(f"the runs share no suite that can be compared ({', '.join(comparable_suites())}): {listed}")
     suites, scoring = suites if suite is None else [suite], scoring or Scoring()
     return RunComparison(tuple(runs), {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
-
-
-def _share_columns(first: Audit, other: Audit) -> Audit:
-    """The other audit with the columns of the first where they are equal: texts are most of a large table."""
-    ours, theirs = first.predictions.frame, other.predictions.frame
-    equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
-    return replace(other, predictions=replace(other.predictions, frame=theirs.with_columns(ours.select(equal))))
 
 
 def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[ComparedWith]:
