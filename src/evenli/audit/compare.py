@@ -125,7 +125,10 @@ def _compare(first: Sample, second: Sample, suite: Suite, level: float) -> Compa
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     return ComparedWith(
-        **dict.fromkeys(("run", "model", "verdict", "conclusion"), ""),
+        run="",  # tables have no names and no verdict: compare_runs puts them in
+        model="",
+        verdict="",
+        conclusion="",
         n=rows.height,
         clusters=first.design.count(np.ones(first.frame.height, dtype=bool)),
         measures={entry.name: _difference(entry, first, second, level, same=same) for entry in suite.measures},
