@@ -21,7 +21,7 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.commands.audit import compare as compare_command
 from evenli.audit.compare import DESIGN, align, compare, compare_runs, model_names
-from evenli.audit.differences import Comparison, Difference, holm
+from evenli.audit.differences import ComparedWith, Difference, holm
 from evenli.audit.models import load_model
 from evenli.audit.predictions import COLUMNS, Predictions
 from evenli.audit.report.paper import write_comparison
@@ -83,7 +83,7 @@ def random_table(seed: int) -> Predictions:
     return table("".join(generator.choice(list("enc"), len(items))), items)
 
 
-def defined(found: Comparison) -> dict[str, Difference]:
+def defined(found: ComparedWith) -> dict[str, Difference]:
     """The measures that have a value: these tables name no groups, so that the causes have none."""
     return {name: measure for name, measure in found.measures.items() if not math.isnan(measure.value)}
 
@@ -110,9 +110,9 @@ def test_mcnemar_by_hand() -> None:
 
 def test_occupations_by_hand() -> None:
     (found,) = compare(A, B, scoring=Scoring())
-    rows = {row["occupation"]: row for row in found.occupations.to_dicts()}
-    assert found.occupations["occupation"].to_list() == ["cop", "clerk", "nurse"]
-    assert rows["cop"] | {"stereotype": ""} == {
+    rows = {row.occupation: row for row in found.occupations}
+    assert list(rows) == ["cop", "clerk", "nurse"]
+    assert rows["cop"].to_dict() | {"stereotype": ""} == {
         "occupation": "cop",
         "stereotype": "",
         "n": 4,
@@ -122,8 +122,8 @@ def test_occupations_by_hand() -> None:
         "gained": 3,
         "lost": 0,
     }
-    assert rows["nurse"]["difference"] == pytest.approx(0.25)
-    assert (rows["nurse"]["gained"], rows["nurse"]["lost"]) == (2, 1)
+    assert rows["nurse"].difference == pytest.approx(0.25)
+    assert (rows["nurse"].gained, rows["nurse"].lost) == (2, 1)
 
 
 def test_occupation_scores_are_those_of_the_audit() -> None:
@@ -142,7 +142,7 @@ def test_a_run_against_itself() -> None:
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
         assert not difference.significant
     assert found.mcnemar.p == 1 and found.mcnemar.only_first == found.mcnemar.only_second == 0
-    assert (found.occupations["difference"] == 0).all()
+    assert all(row.difference == 0 for row in found.occupations)
 
 
 def test_swapping_flips_signs_and_keeps_p() -> None:
@@ -158,8 +158,8 @@ def test_swapping_flips_signs_and_keeps_p() -> None:
         assert other.p == pytest.approx(d.p)
     assert back.mcnemar.p == there.mcnemar.p
     assert back.mcnemar.only_first == there.mcnemar.only_second
-    flipped = there.occupations.select("occupation", -pl.col("difference"))
-    assert flipped.rows() == back.occupations.select("occupation", "difference").rows()
+    flipped = [(row.occupation, -row.difference) for row in there.occupations]
+    assert flipped == [(row.occupation, row.difference) for row in back.occupations]
 
 
 def test_row_order_does_not_matter() -> None:
@@ -286,7 +286,7 @@ def test_control_a_biased_model_is_found(runs: Path) -> None:
     assert coal.value == pytest.approx(0.2) and coal.low > 0 and coal.significant
     # 30 of 100 stereotyped occupations are followed, in 20 items each.
     assert found.mcnemar.only_second == 600 and found.mcnemar.only_first == 0
-    assert (found.occupations["difference"] > 0).sum() == 30
+    assert sum(row.difference > 0 for row in found.occupations) == 30
     assert "significantly higher: NLI-CoAL 0.000 -> 0.200" in compared.conclusion("coal")
     same = compare_runs(stored[0], stored[0], scoring=Scoring())
     assert "not significant" in same.conclusion("coal")

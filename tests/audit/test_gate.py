@@ -24,15 +24,16 @@ from evenli.audit.commands.report import gate as gate_command
 from evenli.audit.gate import (
     Check,
     GateResult,
+    Policy,
     check_baseline,
     check_competence,
     check_conditions,
     check_policy,
     gate,
+    load_policy,
     write_junit,
 )
 from evenli.audit.gate.expressions import evaluate, fields
-from evenli.audit.gate.policy import Policy, load_policy
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import Clause, get_suite
@@ -341,7 +342,7 @@ def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float 
             load_policy(file)
     else:
         policy = load_policy(file)
-        assert policy.max_worse == read and policy.description == "" and not policy.clauses[0].optional
+        assert policy.baseline.max_worse == read and policy.description == "" and not policy.clauses[0].optional
     # Two clauses of one name are refused, unless they are about two suites.
     file.write_text(f'name = "mine"\n{clause}suite = "coal"\n{clause}suite = "probe"\noptional = true\n')
     assert [(clause.suite, clause.optional) for clause in load_policy(file).clauses] == [
@@ -575,8 +576,7 @@ def test_bounds_of_the_standard_policy_are_the_published_ones(runs: Path) -> Non
 def test_clauses_without_published_models_are_skipped(runs: Path, tmp_path: Path) -> None:
     stored = results(runs / "even")
     stored["coal"]["medians"] = dict.fromkeys(stored["coal"]["medians"])
-    from evenli.audit.gate import check_policy
-    from evenli.audit.gate.policy import load_policy
+    from evenli.audit.gate import check_policy, load_policy
 
     checks = check_policy(AuditResult.from_dict(stored), load_policy("standard"))
     assert [check.status for check in checks] == ["passed"] * 3 + ["skipped"] * 3

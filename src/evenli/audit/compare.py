@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
@@ -22,7 +23,6 @@ from evenli.audit.audit import Audit, load_run
 from evenli.audit.differences import (
     ComparedRun,
     ComparedWith,
-    Comparison,
     ComparisonResult,
     Difference,
     McNemar,
@@ -33,7 +33,7 @@ from evenli.audit.differences import (
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Suite, get_suite, judging
-from evenli.core.errors import InputError
+from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import number, p_bound, signed
 from evenli.core.registry import DEFAULT_SUITE, SUITES
@@ -52,8 +52,10 @@ def compare(
     *others: Predictions,
     suite: str = DEFAULT_SUITE,
     scoring: Scoring | None = None,
-) -> list[Comparison]:
+) -> list[ComparedWith]:
     """Compare every further table with the first, on the items of a suite, which all of them must share.
+
+    Tables have no names and no verdict: what is said of runs is left to ``compare_runs``.
 
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
     tables compared. Those of the causes are also corrected for one another. Other measures are not: NLI-CoAL is the
@@ -116,16 +118,23 @@ def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -
     return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
 
 
-def _compare(first: Sample, second: Sample, suite: Suite, level: float) -> Comparison:
+def _compare(first: Sample, second: Sample, suite: Suite, level: float) -> ComparedWith:
     same = np.array_equal(first.probabilities, second.probabilities)
     first, second = suite.shared(first, second)
-    differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in suite.measures}
     (before, rows), (after, _) = suite.biased(first), suite.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
-    clusters = first.design.count(np.ones(first.frame.height, dtype=bool))
-    return Comparison(differences, mcnemar, _moved(rows, before, after), rows.height, clusters)
+    return ComparedWith(
+        run="",  # tables have no names and no verdict: compare_runs puts them in
+        model="",
+        verdict="",
+        conclusion="",
+        n=rows.height,
+        clusters=first.design.count(np.ones(first.frame.height, dtype=bool)),
+        measures={entry.name: _difference(entry, first, second, level, same=same) for entry in suite.measures},
+        mcnemar=McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p),
+        occupations=_moved(rows, before, after),
+    )
 
 
 def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, same: bool) -> Difference:
@@ -137,7 +146,7 @@ def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, 
     return Difference(before, after, after - before, ends.low, ends.high, ends.se, level, ends.p, ends.p, ends.note)
 
 
-def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
+def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> list[MovedOccupation]:
     answers = {"n": np.ones_like(before), "before": before, "after": after}
     answers |= {"gained": after & ~before, "lost": before & ~after}
     keys, counted = ("occupation", "stereotype"), []
@@ -148,8 +157,8 @@ def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.boo
     n, gained, lost = pl.col("n"), pl.col("gained"), pl.col("lost")
     total = pl.concat(counted).group_by(keys, maintain_order=True).sum()
     total = total.with_columns(first=pl.col("before") / n, second=pl.col("after") / n, difference=(gained - lost) / n)
-    moved = total.select(MovedOccupation.__struct_fields__)
-    return moved.sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+    moved = total.sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+    return [MovedOccupation(*row) for row in moved.select(MovedOccupation.__struct_fields__).iter_rows()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,14 +166,12 @@ class RunComparison:
     """Every further run against the first: one comparison per further run, by suite."""
 
     runs: tuple[Audit, ...]
-    suites: dict[str, list[Comparison]]
+    suites: dict[str, list[ComparedWith]]
     scoring: Scoring = field(default_factory=Scoring)
 
     def conclusion(self, suite: str, number: int = 0) -> str:
         """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
-        compared = self.suites[suite]
-        said = conclude(self.runs[0], self.runs[number + 1], compared[number], suite, len(compared))
-        return f"{said} {self.contrast(suite, number).get('sentence', '')}".strip()
+        return self.suites[suite][number].conclusion
 
     def estimates(self, suite: str, names: Sequence[str]) -> list[tuple[dict[str, Estimate], dict[str, Estimate]]]:
         """Measures of the first and of every further run with their intervals, on the items that are compared."""
@@ -172,47 +179,24 @@ class RunComparison:
         entries = [get_measure(name) for name in names]
 
         def estimated(sample: Sample) -> dict[str, Estimate]:
-            return {
-                name: estimate
-                for (name, _), estimate in estimate_measures(sample, entries, scoring=self.scoring).items()
-            }
+            every = estimate_measures(sample, entries, scoring=self.scoring)
+            return {name: estimate for (name, _), estimate in every.items()}
 
         pairs = (_comparable(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
         return [(estimated(before), estimated(after)) for before, after in pairs]
 
-    def contrast(self, suite: str, number: int = 0) -> dict[str, Any]:
-        """What the suite adds about a further run; empty for most."""
-        first, second = (run.result.suites[suite] for run in (self.runs[0], self.runs[number + 1]))
-        return dict(get_suite(suite).contrast(first, second))
-
     def __repr__(self) -> str:
         return "\n".join(
-            f"{run.name} against {self.runs[0].name} on {get_suite(suite).title}: {self.conclusion(suite, number)}"
-            for suite in self.suites
-            for number, run in enumerate(self.runs[1:])
+            f"{second.model} against {self.runs[0].name} on {get_suite(suite).title}: {second.conclusion}"
+            for suite, compared in self.suites.items()
+            for second in compared
         )
 
     @property
     def result(self) -> ComparisonResult:
         """Everything that the command prints as JSON, as typed values."""
-        first, *others = self.runs
-        parts = {}
-        for suite, comparisons in self.suites.items():
-            entries = [
-                ComparedWith(
-                    **_label(run),
-                    conclusion=self.conclusion(suite, number),
-                    n=comparison.n,
-                    clusters=comparison.clusters,
-                    measures=comparison.measures,
-                    mcnemar=comparison.mcnemar,
-                    occupations=[MovedOccupation(**row) for row in comparison.occupations.iter_rows(named=True)],
-                    contrast=self.contrast(suite, number),
-                )
-                for number, (run, comparison) in enumerate(zip(others, comparisons, strict=True))
-            ]
-            parts[suite] = SuiteComparison(entries, first.result.data_of(suite))
-        judge = judging(self.suites)
+        first, judge = self.runs[0], judging(self.suites)
+        parts = {name: SuiteComparison(found, first.result.data_of(name)) for name, found in self.suites.items()}
         return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judge.name if judge else "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -242,39 +226,36 @@ def compare_runs(
     runs: list[Audit] = []
     for run in (first, *others):
         audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
-        runs.append(_share_columns(runs[0], audit) if runs else audit)
-    suites = [suite] if suite is not None else _shared_suites(runs)
-    scoring = scoring or Scoring()
+        if runs:
+            # Columns that are equal are held once: texts are most of a large table.
+            ours, theirs = runs[0].predictions.frame, audit.predictions.frame
+            equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
+            shared = replace(audit.predictions, frame=theirs.with_columns(ours.select(equal)))
+            audit = replace(audit, predictions=shared)
+        runs.append(audit)
+    suites = [name for name in comparable_suites() if all(name in run.result.suites for run in runs)]
+    if suite is None and not suites:
+        listed = "; ".join(f"{run.path} holds {', '.join(run.result.suites)}" for run in runs)
+        raise InputError(f"the runs share no suite that can be compared ({', '.join(comparable_suites())}): {listed}")
+    suites, scoring = suites if suite is None else [suite], scoring or Scoring()
     return RunComparison(tuple(runs), {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
 
 
-def _share_columns(first: Audit, other: Audit) -> Audit:
-    """The other audit with the columns of the first where they are equal: texts are most of a large table."""
-    ours, theirs = first.predictions.frame, other.predictions.frame
-    equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
-    return replace(other, predictions=replace(other.predictions, frame=theirs.with_columns(ours.select(equal))))
-
-
-def _shared_suites(runs: Sequence[Audit]) -> list[str]:
-    shared = [name for name in comparable_suites() if all(name in run.result.suites for run in runs)]
-    if not shared:
-        listed = "; ".join(f"{run.path} holds {', '.join(run.result.suites)}" for run in runs)
-        raise InputError(f"the runs share no suite that can be compared ({', '.join(comparable_suites())}): {listed}")
-    return shared
-
-
-def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[Comparison]:
+def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[ComparedWith]:
     first, *others = runs
     for other in others:
-        try:
+        with translated(f"cannot compare {first.path} with {other.path}: ", kinds=(InputError,)):
             align(first.predictions.suite(suite), other.predictions.suite(suite), suite)
-        except InputError as error:
-            raise InputError(f"cannot compare {first.path} with {other.path}: {error}") from error
     second, *more = (other.predictions for other in others)
-    return compare(first.predictions, second, *more, suite=suite, scoring=scoring)
+    compared = []
+    for run, found in zip(others, compare(first.predictions, second, *more, suite=suite, scoring=scoring), strict=True):
+        contrast = dict(get_suite(suite).contrast(first.result.suites[suite], run.result.suites[suite]))
+        said = f"{_conclude(first, run, found, suite, len(others))} {contrast.get('sentence', '')}".strip()
+        compared.append(structs.replace(found, **_label(run), conclusion=said, contrast=contrast))
+    return compared
 
 
-def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs: int = 1) -> str:
+def _conclude(first: Audit, second: Audit, compared: ComparedWith, suite: str, runs: int) -> str:
     """One sentence that the intervals allow, about the measures that the suite names; ``runs`` are corrected for."""
     silent = [run for run in (first, second) if run.result.competence and run.result.competence.problem]
     if silent:
@@ -282,19 +263,21 @@ def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs
         verb = "are" if len(silent) > 1 else "is"
         reason = "not shown to be competent at this task, so the score does not speak of bias"
         return f"No conclusion: {who} {verb} {reason}."
-    names = concluded(suite, first)
-    for name in names:
-        difference = compared.measures[name]
-        if math.isnan(difference.value) or math.isnan(difference.low):
-            return f"No conclusion about {_title(name)}: {difference.note}."
-    numbers = "; ".join(_numbers(_title(name), compared.measures[name]) for name in names)
-    changes = [
-        f"{_title(name)} of the second is significantly {_direction(compared.measures[name])}"
-        if compared.measures[name].significant
-        else f"the difference in {_title(name)} is not significant"
-        for name in names
-    ]
-    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(get_suite(suite).tested, compared, runs)
+    said, numbers = [], []
+    for name in concluded(suite, first):
+        change, title = compared.measures[name], _title(name)
+        if math.isnan(change.value) or math.isnan(change.low):
+            return f"No conclusion about {title}: {change.note}."
+        said.append(
+            f"{title} of the second is significantly {_direction(change)}"
+            if change.significant
+            else f"the difference in {title} is not significant"
+        )
+        corrected = "" if change.p == change.p_holm else f", corrected {p_bound(change.p_holm)}"
+        ends = f"{number(change.first)} -> {number(change.second)}"
+        numbers.append(f"{title} {ends}, difference {change.shown}, p {p_bound(change.p)}{corrected}")
+    causes = _conclude_causes(get_suite(suite).tested, compared, runs)
+    return f"{' and '.join(said)}: {'; '.join(numbers)}.{causes}"
 
 
 def concluded(suite: str, run: Audit) -> Sequence[str]:
@@ -306,7 +289,7 @@ def concluded(suite: str, run: Audit) -> Sequence[str]:
     return described.conclusions or (described.headline,)
 
 
-def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> str:
+def _conclude_causes(names: Sequence[str], compared: ComparedWith, runs: int) -> str:
     """Which causes differ, by the p that are corrected for one another."""
     known = {name: compared.measures[name] for name in names if not math.isnan(compared.measures[name].p_holm)}
     if not known:
@@ -331,12 +314,6 @@ def _direction(change: Difference) -> str:
 
 def _title(name: str) -> str:
     return get_measure(name).title.strip().partition(",")[0]
-
-
-def _numbers(name: str, change: Difference) -> str:
-    corrected = "" if change.p == change.p_holm else f", corrected {p_bound(change.p_holm)}"
-    ends = f"{number(change.first)} -> {number(change.second)}"
-    return f"{name} {ends}, difference {change.shown}, p {p_bound(change.p)}{corrected}"
 
 
 def model_names(audits: Sequence[Audit]) -> list[str]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import polars as pl
 from msgspec import field, structs
 
 from evenli.audit.results import DataCard
@@ -61,20 +59,6 @@ class McNemar(Record, frozen=True):
     neither: int
     p: Number
     p_holm: Number
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A second run against a first: measures, biased answers item by item, and occupations, the largest move first.
-
-    ``gained`` items of an occupation are biased in the second run only, ``lost`` ones in the first only.
-    """
-
-    measures: dict[str, Difference]
-    mcnemar: McNemar
-    occupations: pl.DataFrame
-    n: int
-    clusters: dict[str, int]
 
 
 class ComparedRun(Record, frozen=True):
@@ -180,7 +164,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> list[Comparison]:
+def corrected(comparisons: Sequence[ComparedWith], causes: Sequence[str] = ()) -> list[ComparedWith]:
     """The comparisons with ``p_holm``: of all causes and runs together, of every other measure over the runs."""
     # Any cause may be the one that is named, so they are one family; every other measure is asked about by itself.
     families = [tuple(causes), *((name,) for name in comparisons[0].measures if name not in causes)]
@@ -190,7 +174,7 @@ def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> 
         by_measure |= {name: [next(together) for _ in comparisons] for name in names}
     mcnemar = holm([comparison.mcnemar.p for comparison in comparisons])
     return [
-        replace(
+        structs.replace(
             comparison,
             measures={name: structs.replace(d, p_holm=by_measure[name][i]) for name, d in comparison.measures.items()},
             mcnemar=structs.replace(comparison.mcnemar, p_holm=mcnemar[i]),

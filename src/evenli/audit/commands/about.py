@@ -46,7 +46,15 @@ def data(
     With --check: exit code 2 if an audit would refuse the pairs.
     """
     if check is not None:
-        _check(check, lang, as_json, settings)
+        from evenli.audit.suites.coal.load import check_file
+
+        checked = check_file(check, lang, **vars(settings))
+        # The card holds a hash of all rows, which takes seconds for a million of them.
+        content = {**checked.pairs.card().to_dict(), "findings": checked.counts} if as_json else None
+        terminal.answer(as_json, content, *checked.lines())
+        # Raised only now, so that everything is listed.
+        if checked.problem:
+            raise InputError(checked.problem)
         return
     from evenli.audit.suites.base import built_in_sets
     from evenli.words import cards
@@ -62,18 +70,6 @@ def data(
     for resource in cards():
         state = "" if resource.verify() else "  CHANGED since its card was written"
         terminal.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
-
-
-def _check(path: str, lang: str, as_json: bool, settings: PairSettings) -> None:
-    from evenli.audit.suites.coal.load import check_file
-
-    checked = check_file(path, lang, **vars(settings))
-    # The card holds a hash of all rows, which takes seconds for a million of them.
-    content = {**checked.pairs.card().to_dict(), "findings": checked.counts} if as_json else None
-    terminal.answer(as_json, content, *checked.lines())
-    # Raised only now, so that everything is listed.
-    if checked.problem:
-        raise InputError(checked.problem)
 
 
 def doctor(as_json: shared.Json = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from evenli.audit.settings import AuditSettings, FileSettings
 from evenli.core import commands as shared
@@ -42,13 +42,15 @@ def audit(
     from evenli.audit.audit import audit as run_audit
     from evenli.audit.audit import default_folder
     from evenli.audit.report.terminal import show_results
-    from evenli.audit.suites.base import data_by_suite
+    from evenli.audit.suites.base import check_suites, data_by_suite
+    from evenli.words import load_axis
 
     if report:
         check_extra("report", "an HTML report")
     if settings.seed is not None and settings.limit is None:
         terminal.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
-    chosen = _suites(suite, settings.axis)
+    # An unknown suite is refused before the work.
+    chosen = check_suites([load_axis(settings.axis).suite] if suite is None else list(map(str.strip, suite.split(","))))
     files = data_by_suite(chosen, data or [])
     out = out or default_folder(model, lang, files, chosen, settings)
     with terminal.progress_bar(as_json) as progress:
@@ -63,14 +65,6 @@ def audit(
         terminal.print_json({"folder": str(result.path), **result.to_dict()})
     else:
         show_results(result, terminal.console(), files=f"{result.path}/ {', '.join(written)}", verbose=verbose)
-
-
-def _suites(names: str | None, axis: Any) -> tuple[str, ...]:
-    """Suites with commas between them, or that of the axis; an unknown one is refused before the work."""
-    from evenli.audit.suites.base import check_suites
-    from evenli.words import load_axis
-
-    return check_suites([load_axis(axis).suite] if names is None else [name.strip() for name in names.split(",")])
 
 
 @with_settings(

@@ -1,18 +1,18 @@
-"""``evenli build``: pair sets as files."""
+"""``evenli build`` and ``evenli axis``: pair sets and axes as files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+import typer
 
 from evenli.audit.settings import CoalSettings, ProbeSettings
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import option, output, with_settings
+from evenli.core.errors import InputError
 from evenli.core.settings import LANGUAGES, split_names
-
-if TYPE_CHECKING:
-    from evenli.audit.suites.probe.languages import ProbeFile
 
 WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
 Out = Annotated[Path, output("File to write: .jsonl, .csv or .parquet.")]
@@ -58,16 +58,11 @@ def probe(
     from evenli.audit.suites.probe.languages import write_probe
 
     written = write_probe(out, lang, settings)
+    report, card = written.report, written.pairs.card()
     if as_json:
-        report = written.report.to_dict() if written.report else {"corpus": None}
-        terminal.print_json({**written.pairs.card().to_dict(), "file": str(out), "report": report})
-    else:
-        _print_probe(written)
-
-
-def _print_probe(written: ProbeFile) -> None:
-    """What was built, and for a corpus what became of its sentences."""
-    pairs, report, card = written.pairs, written.report, written.pairs.card()
+        told = report.to_dict() if report else {"corpus": None}
+        terminal.print_json({**card.to_dict(), "file": str(out), "report": told})
+        return
     terminal.say(
         f"{written.path}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
         f"sha256 {card.sha256[:16]}"
@@ -78,7 +73,7 @@ def _print_probe(written: ProbeFile) -> None:
         terminal.say(f"dropped: {dropped or 'none'}")
         direct, filled = (sum(counts[key] for counts in report.occupations.values()) for key in ("direct", "filled"))
         terminal.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
-    for note in pairs.notes:
+    for note in written.pairs.notes:
         terminal.warn(note)
 
 
@@ -103,3 +98,40 @@ def dev2020(
         lists = write_dev_file(out, chosen, determiner=determiner, on_progress=progress)
     content = {"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs}
     terminal.answer(as_json, content, f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the axis, such as region.", show_default=False)],
+    out: Annotated[Path, output("Folder to write to.")] = Path(),
+    as_json: shared.Json = False,
+) -> None:
+    """Write a commented axis file and a table of words to begin with."""
+    from evenli.audit.suites.groups.axis_file import new_axis
+
+    files = [str(file) for file in new_axis(name, out)]
+    lines = f"written: {', '.join(files)}", f"edit them, then: evenli axis check {files[0]}"
+    terminal.answer(as_json, {"files": files}, *lines)
+
+
+def check(
+    axis: Annotated[str, typer.Argument(help="A shipped name or the path of a TOML file.", show_default=False)],
+    as_json: shared.Json = False,
+) -> None:
+    """Check an axis file.
+
+    Says what is missing or wrong; exit code 2 if an audit could not use it.
+    """
+    from evenli.audit.suites.groups.axis_file import check_axis
+    from evenli.words import load_axis
+
+    loaded, problems = load_axis(axis), check_axis(axis)
+    errors = [problem for problem in problems if problem.kind == "error"]
+    words, languages = len(loaded.typed_words), ", ".join(loaded.languages)
+    terminal.answer(
+        as_json,
+        {"axis": loaded.id, "problems": [{"kind": problem.kind, "text": problem.text} for problem in problems]},
+        f"{loaded.title}: {len(loaded.groups)} groups, {words} words, {languages}",
+        *([f"{problem.kind}: {problem.text}" for problem in problems] or ["nothing is missing"]),
+    )
+    if errors:
+        raise InputError(f"axis '{loaded.id}' has {len(errors)} error(s), first: {errors[0].text}")

@@ -153,7 +153,14 @@ def view(
     """
     check_extra("report", "the pages of runs")
     if out is not None:
-        _export(folder, out, as_json)
+        from evenli.audit.report.gallery import export
+
+        written = export(folder, out)
+        for name, problem in written.problems.items():
+            terminal.warn(f"not shown: {name}: {problem}")
+        names = [file.name for file in written.files]
+        content = {"folder": str(out), "files": names, "problems": dict(written.problems)}
+        terminal.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")
         return
     check_extra("view", "the server of the pages")
     from evenli.audit.report.view import serve
@@ -167,14 +174,3 @@ def view(
             webbrowser.open(address)
 
     serve(folder, port, ready)
-
-
-def _export(folder: Path, out: Path, as_json: bool) -> None:
-    from evenli.audit.report.gallery import export
-
-    written = export(folder, out)
-    for name, problem in written.problems.items():
-        terminal.warn(f"not shown: {name}: {problem}")
-    names = [file.name for file in written.files]
-    content = {"folder": str(out), "files": names, "problems": dict(written.problems)}
-    terminal.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")

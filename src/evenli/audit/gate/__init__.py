@@ -13,29 +13,96 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from xml.etree import ElementTree as ET
 
-from msgspec.structs import replace
+import msgspec
+from msgspec import Meta, Struct, structs
 
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
 from evenli.audit.gate.expressions import Value, evaluate, fields
-from evenli.audit.gate.policy import NONE, STANDARD, Policy, load_policy, shipped_policies
 from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import get_suite, judging
-from evenli.core.errors import InputError
+from evenli.audit.suites.base import Clause, get_suite, judging
+from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Scoring
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
 from evenli.core.record import Record
 from evenli.core.registry import SUITES
+from evenli.words.tables import read_toml
 
 PASSED, FAILED, UNDECIDED, SKIPPED = "passed", "failed", "undecided", "skipped"
 _JUNIT = {PASSED: "system-out", FAILED: "failure", UNDECIDED: "error", SKIPPED: "skipped"}
 MAX_WORSE = 0.02
 """Default margin of a baseline, in NLI-CoAL."""
+_FOLDER = Path(__file__).parent / "policies"
+NONE, STANDARD = "none", "standard"
+"""No policy, and the shipped one that is applied by default."""
+
+
+class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is allowed where a baseline is given; None leaves it to the gate."""
+
+    max_worse: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+
+
+class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses": "clause"}):
+    """Under which conditions a model is not shipped, and why.
+
+    In a TOML file::
+
+    name = "ours"
+    description = "what we ship"          # may be left out
+
+    [[clause]]
+    name = "no strong stereotype"
+    fail_if = "stereotype.low > 0.3"      # a condition as in --fail-if
+    reason = "one sentence in three is read by its stereotype"
+    optional = true                       # skipped where a field is undefined; undecided by default
+    suite = "coal"                        # only for runs that hold this suite; may be left out
+
+    [baseline]
+    max_worse = 0.02                      # where a baseline is given; may be left out
+    """
+
+    name: Annotated[str, Meta(pattern=r"\S")]
+    clauses: Sequence[Clause] = ()
+    description: str = ""
+    baseline: Baseline = Baseline()
+
+
+def shipped_policies() -> list[str]:
+    """Names of the policies that come with the package."""
+    return sorted(file.stem for file in _FOLDER.glob("*.toml"))
+
+
+def load_policy(given: Policy | str | Path) -> Policy:
+    """A policy by name, or from a TOML file."""
+    if isinstance(given, Policy):
+        return given
+    if str(given) == NONE:
+        return Policy(NONE)
+    file = _FOLDER / f"{given}.toml" if str(given) in shipped_policies() else Path(given)
+    if not file.is_file():
+        raise InputError(f"no policy '{given}'; choose {', '.join(shipped_policies())}, {NONE} or a TOML file")
+    with translated(f"{given}: ", kinds=(msgspec.ValidationError,)):
+        policy = msgspec.convert(read_toml(file), Policy)
+    keys = [(clause.name, clause.suite) for clause in policy.clauses]
+    if not keys:
+        raise InputError(f"{given}: a policy needs at least one [[clause]]")
+    if twice := next((name for name, suite in keys if keys.count((name, suite)) > 1), None):
+        raise InputError(f"{given}: two clauses are called '{twice}'")
+    return structs.replace(
+        policy, **_texts(policy), clauses=[structs.replace(clause, **_texts(clause)) for clause in policy.clauses]
+    )
+
+
+def _texts(given: Policy | Clause) -> dict[str, str]:
+    """Texts in one line each: a line of the gate is one line, whoever wrote the policy."""
+    texts = {name: text for name, text in structs.asdict(given).items() if isinstance(text, str)}
+    return {name: printable(" ".join(text.split())) for name, text in texts.items()}
 
 
 class Check(Record, frozen=True):
@@ -136,7 +203,7 @@ def gate(
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
         old = baseline if isinstance(baseline, Audit) else load_run(baseline)
-        allowed = next((bound for bound in (max_worse, rules.max_worse) if bound is not None), MAX_WORSE)
+        allowed = next((bound for bound in (max_worse, rules.baseline.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
     result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
     if junit is not None:
@@ -147,14 +214,12 @@ def gate(
 def check_competence(result: AuditResult) -> Check:
     """Fail a model that is not competent: its scores say nothing about bias. Undecided where pairs are missing."""
     verdict, competence = result.verdict, result.competence
-    status = PASSED
+    status, detail = PASSED, verdict.sentence
     if verdict.code == "none":
         if competence is not None and competence.problem:
             status = FAILED if competence.assessed else UNDECIDED
-        else:
-            # Suites without a verdict are judged by the conditions alone.
-            status = UNDECIDED if judging(result.suites) or competence is None else PASSED
-    detail = verdict.sentence
+        elif judging(result.suites) or competence is None:  # suites without a verdict have the conditions alone
+            status = UNDECIDED
     if status == PASSED and competence is not None:
         # The verdict is no reason to pass; what the model got right is.
         detail = f"gold pairs {percent(competence.gold.value)} right, stated groups {percent(competence.stated.value)}"
@@ -168,7 +233,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     is_shipped = policy.name in shipped_policies()
     suites = [get_suite(name) for name in result.suites]
     if is_shipped:
-        every += tuple(replace(bound, suite=suite.name) for suite in suites for bound in suite.bounds)
+        every += tuple(structs.replace(bound, suite=suite.name) for suite in suites for bound in suite.bounds)
     clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
     # Suites that the policy is about; there are none where a clause is about every run.
     read = list(dict.fromkeys(clause.suite for clause in every))
@@ -179,10 +244,8 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         )
     checks, known = [], fields(result)
     for clause in clauses:
-        try:
+        with translated(f"policy {policy.name}, clause '{clause.name}': ", kinds=(InputError,)):
             check = _check(clause.fail_if, result, known)
-        except InputError as error:
-            raise InputError(f"policy {policy.name}, clause '{clause.name}': {error}") from error
         status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
         # The reason is why it fails; a clause that holds needs its numbers and their bound only.
         numbers = f"{check.detail}; fails if {clause.fail_if}"
@@ -196,7 +259,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
     known = fields(result)
-    return [replace(_check(condition, result, known), name=f"fail if {condition}") for condition in conditions]
+    return [structs.replace(_check(condition, result, known), name=f"fail if {condition}") for condition in conditions]
 
 
 def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> Check:

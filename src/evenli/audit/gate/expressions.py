@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, get_args
 
@@ -96,22 +96,16 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
     named = {cause.name for cause in result.verdict.causes}
     # A condition on the causes of the default suite can be read on every run.
     usual = get_suite(DEFAULT_SUITE).causes
-    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in _usual_measures())
-    judged = known and result.verdict.code != "none"
-    held: dict[str, bool | None] = {name: name in named if judged else None for name in usual}
+    measured = {name for of_suite in result.suites.values() for name in of_suite.measures}
+    judged = result.verdict.code != "none"
+    known = judged and not measured.isdisjoint(get_suite(DEFAULT_SUITE).tested)
+    held: dict[str, bool | None] = {name: name in named if known else None for name in usual}
     # The first suite that judges gave the verdict; what another one would name is not known.
     judge = judging(result.suites)
     for suite in [judge, *map(get_suite, result.suites)] if judge else ():
         for name in suite.causes:
-            is_open = suite is not judge or result.verdict.code == "none"
-            held.setdefault(name, None if is_open else name in named)
+            held.setdefault(name, name in named if judged and suite is judge else None)
     return held
-
-
-def _usual_measures() -> Sequence[str]:
-    """Measures of the causes of the default suite."""
-    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
-    return causes
 
 
 def _suite_fields(result: SuiteResult) -> dict[str, Value]:
@@ -166,8 +160,16 @@ class _Parser:
     def __init__(self, text: str, known: Mapping[str, Value]) -> None:
         self.values: dict[str, Value] = {}
         self._text, self._known = text, known
-        self._tokens = self._tokenise(text)
         self._next = self._depth = 0
+        self._tokens: list[tuple[str, str, int]] = []
+        for match in _TOKEN.finditer(text):
+            kind = str(match.lastgroup)
+            token, start = match[kind], match.start(kind)
+            if kind == "unknown":
+                hint = "; equality is ==" if token == "=" else ""
+                raise self._wrong(f"cannot read {token!r}{hint}", start)
+            self._tokens.append((kind, token, start))
+        self._tokens.append(("end", "", len(text.rstrip())))
 
     def decide(self) -> bool:
         if len(self._tokens) == 1:
@@ -219,7 +221,15 @@ class _Parser:
         values = [self._look_up(str(side)) if is_field else side for side, is_field in sides]
         if None in values:
             return False  # the condition is undecided, whatever the other parts say
-        self._check_kinds(values, sign)
+        # A comparison that could never be true is refused: a gate that cannot fail looks like one that passes.
+        first, second = (
+            "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
+            for value in values
+        )
+        if first != second:
+            raise self._refused(f" compares {first} with {second} ({values[0]!r}, {values[1]!r})")
+        if first != "a number" and sign not in {"==", "!="}:
+            raise self._refused(f" orders {first}; use == or !=")
         if "verdict" in names and (wrong := [value for value in values if value not in VERDICTS]):
             raise self._refused(f": no verdict {wrong[0]!r}; there are {', '.join(VERDICTS)}")
         return bool(_OPERATORS[sign](*values))
@@ -241,43 +251,17 @@ class _Parser:
 
     def _look_up(self, name: str) -> Value:
         if name not in self._known:
-            raise self._unknown(name)
+            near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+            roots = sorted({key.partition(".")[0] for key in self._known})
+            hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
+            raise self._refused(f" names an unknown field '{name}'; {hint}")
         self.values[name] = self._known[name]
         return self.values[name]
-
-    def _unknown(self, name: str) -> InputError:
-        """Why there is no such field, with the nearest one that there is."""
-        near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
-        roots = sorted({key.partition(".")[0] for key in self._known})
-        hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
-        return self._refused(f" names an unknown field '{name}'; {hint}")
-
-    def _check_kinds(self, values: list[Value], sign: str) -> None:
-        """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""
-        first, second = (
-            "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
-            for value in values
-        )
-        if first != second:
-            raise self._refused(f" compares {first} with {second} ({values[0]!r}, {values[1]!r})")
-        if first != "a number" and sign not in {"==", "!="}:
-            raise self._refused(f" orders {first}; use == or !=")
 
     def _accept(self, kind: str, token: str) -> bool:
         matches = self._tokens[self._next][:2] == (kind, token)
         self._next += matches
         return matches
-
-    def _tokenise(self, text: str) -> list[tuple[str, str, int]]:
-        tokens = []
-        for match in _TOKEN.finditer(text):
-            kind = str(match.lastgroup)
-            token, start = match[kind], match.start(kind)
-            if kind == "unknown":
-                hint = "; equality is ==" if token == "=" else ""
-                raise self._wrong(f"cannot read {token!r}{hint}", start)
-            tokens.append((kind, token, start))
-        return [*tokens, ("end", "", len(text.rstrip()))]
 
     def _wrong(self, problem: str, column: int | None = None) -> InputError:
         column = self._tokens[self._next][2] if column is None else column

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import get_suite, judging
 from evenli.core.blocks import CARD, Block, Summary, range_of
-from evenli.core.errors import EvenliError, InputError, RunError
+from evenli.core.errors import EvenliError, InputError, RunError, message_of, translated
 from evenli.core.estimate import Estimate
 from evenli.core.format import percent, prose
 from evenli.core.io import read_text, write_atomic
@@ -62,7 +63,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     """What the hub lists of an audit: one result per measure, with its interval."""
     from huggingface_hub import EvalResult
 
-    suite, data = suite_of(audit), _data(audit)
+    suite = suite_of(audit)
+    data = audit.result.data_of(suite) or DataCard("unknown data", suite)
     asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
     # the model must at least do the task.
@@ -98,7 +100,8 @@ def eval_results(audit: Audit) -> list[EvalResult]:
 
 def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
-    data, suite, scoring, about = _data(audit), suite_of(audit), audit.result.scoring, about_axis(audit.header)
+    suite, scoring, about = suite_of(audit), audit.result.scoring, about_axis(audit.header)
+    data = audit.result.data_of(suite) or DataCard("unknown data", suite)
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     summary = summarise(audit)
     detail = "" if summary.detail in {"", summary.sentence} else f"{prose(summary.detail)}\n\n"
@@ -229,12 +232,6 @@ def suite_of(audit: Audit) -> str:
     return suite.name
 
 
-def _data(audit: Audit) -> DataCard:
-    """The card of the pairs of that suite."""
-    suite = suite_of(audit)
-    return audit.result.data_of(suite) or DataCard("unknown data", suite)
-
-
 def _quoted(word: str) -> str:
     """One word of a shell, in one line of text: a line break is spelled out outside of the quotes."""
 
@@ -263,59 +260,46 @@ def push_card(run: Audit | str | Path, repository: str) -> str:
 
     audit = run if isinstance(run, Audit) else load_run(run)
     message = f"Add the results of an evenli audit ({suite_of(audit)})"
-    try:
-        with _quiet():
-            try:
-                text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
-            except EntryNotFoundError:
-                text = ""
-            card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
-            return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
-    except EvenliError:
-        raise
-    except Exception as error:  # no network, no token, no such repository: each has a class of its own
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise RunError(f"cannot write to {repository} on the hub ({reason}); log in with `hf auth login`") from error
+    # No network, no token, no such repository: each has an error of its own.
+    with _hub(f"cannot write to {repository} on the hub (", "); log in with `hf auth login`", RunError):
+        try:
+            text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
+        except EntryNotFoundError:
+            text = ""
+        card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
+        return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
 
 
 def merged(audit: Audit, text: str, name: str) -> str:
     """The text of a card with the results of an audit in it."""
     from huggingface_hub import ModelCard
 
-    try:
-        with _quiet():
-            card = ModelCard(text)
-    except Exception as error:  # YAML that cannot be read, or a model index that is none
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"{name}: its metadata cannot be read ({reason}); mend the part between the --- lines"
-        ) from error
+    # The YAML may be unreadable, or its model index none.
+    with _hub(f"{name}: its metadata cannot be read (", "); mend the part between the --- lines"):
+        card = ModelCard(text)
     # Results of others, and ours on other pairs, stay.
     about: Any = card.data
     ours = eval_results(audit)
     if ours:
         about.model_name = about.get("model_name") or audit.result.model.name
-        about.eval_results = [*(old for old in about.get("eval_results") or [] if not _replaced(old, ours[0])), *ours]
+        place = attrgetter("source_url", "dataset_type", "dataset_name", "dataset_config", "dataset_split")
+        others = [old for old in about.get("eval_results") or [] if place(old) != place(ours[0])]
+        about.eval_results = others + ours
     card.text = _with_section(card.text, audit, name)
     return str(card)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep remarks of the hub's library about a card off the terminal; what matters is raised."""
+def _hub(before: str, after: str, into: type[EvenliError] = InputError) -> Iterator[None]:
+    """Keep remarks of the hub's library off the terminal; what it raises becomes one line."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with translated(before, after, into=into, reason=lambda error: message_of(error)[:200]):
+            yield
     finally:
         logger.setLevel(level)
-
-
-def _replaced(old: Any, new: Any) -> bool:
-    """Whether a result is an older one of ours on the same pairs."""
-    same = ("dataset_type", "dataset_name", "dataset_config", "dataset_split")
-    return old.source_url == SOURCE and all(getattr(old, name) == getattr(new, name) for name in same)
 
 
 def _with_section(text: str, audit: Audit, name: str) -> str:

@@ -54,9 +54,8 @@ class RankingRow:
 def run_names(audits: Sequence[Audit]) -> list[str]:
     """Model names; runs of one model differ by language, and where that is the same by number."""
     names = model_names(audits)
-    names = [
-        f"{name} ({lang_of(run)})" if names.count(name) > 1 else name for name, run in zip(names, audits, strict=True)
-    ]
+    with_lang = [f"{name} ({run.result.lang or ''})" for name, run in zip(names, audits, strict=True)]
+    names = [long if names.count(name) > 1 else name for name, long in zip(names, with_lang, strict=True)]
     return [f"{name} #{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
@@ -95,19 +94,14 @@ def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     suite = rows[0].suite
     compared = [(suite.name, name, title) for name, (title, _, _) in suite.ranked.items()]
     for other, title in further(rows):
-        shown = rows[0].result.suites[other]
-        compared.append((other, shown.headline or next(iter(shown.measures)), title))
+        first = rows[0].result.suites[other]
+        compared.append((other, first.headline or next(iter(first.measures)), title))
     drawn = []
     for asked, name, title in compared:
-        points, even = [], 0.0
-        for row in rows:
-            measure = row.result.suites[asked].measures.get(name) if asked in row.result.suites else None
-            if measure is not None:
-                points.append(
-                    Dot(row.name, measure.value, measure.low, measure.high, bool(row.result.suites[asked].problem))
-                )
-                even = measure.ideal
-        drawn.append((title, Markup(dots(title, points, even))))
+        results = [(row.name, row.result.suites[asked]) for row in rows if asked in row.result.suites]
+        shown = [(model, result.measures[name], result.problem) for model, result in results if name in result.measures]
+        points = [Dot(model, found.value, found.low, found.high, bool(problem)) for model, found, problem in shown]
+        drawn.append((title, Markup(dots(title, points, shown[-1][1].ideal if shown else 0.0))))
     return drawn
 
 
@@ -149,12 +143,6 @@ def _most_different(ranked: Sequence[RankingRow]) -> str:
     return max(gaps)[1] if gaps else ""
 
 
-def lang_of(audit: Audit) -> str:
-    """Language of a run."""
-    cards = [card for card in map(audit.result.data_of, audit.result.suites) if card]
-    return str(audit.result.lang or (cards[0].lang if cards else ""))
-
-
 def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
     """Whether the causes survive other wordings, a row per named run; empty where no model was asked in other words.
 
@@ -167,7 +155,8 @@ def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
             continue  # a run of wordings alone: its model has a row where it was audited, too
         asked = robust.get(_model(run)) or robust_run(run)
         known = known or asked is not None
-        rows.append([name, *(["not asked"] * len(_causes()) if asked is None else _across(asked))])
+        causes = get_suite(DEFAULT_SUITE).tested
+        rows.append([name, *(["not asked"] * len(causes) if asked is None else _across(asked, causes))])
     return rows if known else []
 
 
@@ -176,18 +165,11 @@ def _model(run: Audit) -> tuple[str, str]:
     return run.result.model.fingerprint or f"run {id(run)}", str(run.result.lang)
 
 
-def _causes() -> Sequence[str]:
-    causes: Sequence[str] = get_suite(DEFAULT_SUITE).tested
-    return causes
-
-
-def _across(audit: Audit) -> list[str]:
+def _across(audit: Audit, causes: Sequence[str]) -> list[str]:
     result: Any = audit.result.suites[ROBUST]
     said = []
-    for name in _causes():
-        cause = result.cause(name)
+    for cause in map(result.cause, causes):
         ends = f"{number(cause.lowest, 2)} to {number(cause.highest, 2)}"
-        said.append(
-            f"{cause.verdict}: {cause.holds} of {cause.wordings} wordings, {ends}" if cause.wordings else cause.verdict
-        )
+        held = f": {cause.holds} of {cause.wordings} wordings, {ends}" if cause.wordings else ""
+        said.append(f"{cause.verdict}{held}")
     return said

@@ -31,7 +31,6 @@ _LATEX = {
     "|": r"\textbar{}",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
-
 _MINUS = re.compile(r"(^|[\s\[(])-(?=\d)")  # the hyphen before a number is a minus; within a name it stays one
 _SUFFIXES = (".csv", ".parquet", ".md", ".tex")
 

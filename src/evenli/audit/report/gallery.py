@@ -114,9 +114,8 @@ def list_page(
     # Runs of other suites have no score; where none has one, the column is of what an audit asks by default.
     scored = list(dict.fromkeys(entry.scored for entry in entries if entry.scored))
     scored = scored or [get_suite(DEFAULT_SUITE).title]
-    return _page(
-        "list", "evenli runs", lead, runs=entries, scored=scored, links=links, comparisons=comparisons, live=live
-    )
+    shown = {"runs": entries, "scored": scored, "links": links, "comparisons": comparisons, "live": live}
+    return _page("list", "evenli runs", lead, **shown)
 
 
 def report_page(entry: RunEntry) -> str:
@@ -126,14 +125,13 @@ def report_page(entry: RunEntry) -> str:
 
 def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
     """Two runs, item by item."""
-    compared = compare_runs(first.path, second.path)
     parts = []
-    for suite, (comparison,) in compared.suites.items():
+    for suite, (comparison,) in compare_runs(first.path, second.path).suites.items():
         rows = [
             (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
             for name, change in comparison.measures.items()
         ]
-        parts.append(Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
+        parts.append(Block(get_suite(suite).title, [comparison.conclusion], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
 
 

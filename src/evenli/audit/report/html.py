@@ -20,7 +20,6 @@ from evenli.audit.report.comparison import (
     compared,
     comparison,
     further,
-    lang_of,
     rankings,
     run_names,
     stability,
@@ -28,7 +27,7 @@ from evenli.audit.report.comparison import (
 from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks, summarise
 from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import FOUND_NOTHING, Texts, get_suite
+from evenli.audit.suites.base import FOUND_NOTHING, get_suite
 from evenli.core import page
 from evenli.core.blocks import PAGE, Block, Figure
 from evenli.core.drawing import inline_svg, save_chart
@@ -69,18 +68,16 @@ def report(runs: Runs, path: str | Path = "report.html", charts: str | Path | No
     text = render(audits).encode("utf-8", "replace")
     write_atomic(path, text)
     images: list[Path] = []
-    for index, audit in enumerate(audits, 1):
-        if charts is not None:
-            # One run fills the folder itself; several get a folder each, numbered because names may be equal.
-            folder = Path(charts) if len(audits) == 1 else Path(charts) / f"{index}-{audit.path.name}"
-            images += write_charts(audit, folder)
+    for index, audit in enumerate(audits if charts is not None else (), 1):
+        # One run fills the folder itself; several get a folder each, numbered because names may be equal.
+        folder = Path(charts or "") / (f"{index}-{audit.path.name}" if len(audits) > 1 else "")
+        images += write_charts(audit, folder)
     return WrittenReport(Path(path), len(text), tuple(images))
 
 
 def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
     """Write ``report.html`` and the charts that are kept beside it, with ``audit --report``; returns the files."""
-    kept = [figure for figure in all_figures(audit) if figure.kept]
-    return [report(audit, Path(folder) / "report.html").path, *_saved(kept, folder)]
+    return [report(audit, Path(folder) / "report.html").path, *write_charts(audit, folder, only_kept=True)]
 
 
 def all_figures(audit: Audit, suite: str | None = None) -> list[Figure]:
@@ -94,12 +91,9 @@ def page_blocks(suite: str, audit: Audit) -> list[Block]:
     return get_suite(suite).blocks(audit.result.suites[suite], audit.sample(suite), PAGE)
 
 
-def write_charts(audit: Audit, folder: str | Path, suite: str | None = None) -> list[Path]:
+def write_charts(audit: Audit, folder: str | Path, suite: str | None = None, *, only_kept: bool = False) -> list[Path]:
     """Write every chart of a run, or of one suite of it, as SVG and PNG; returns the files."""
-    return _saved(all_figures(audit, suite), folder)
-
-
-def _saved(figures: Sequence[Figure], folder: str | Path) -> list[Path]:
+    figures = [figure for figure in all_figures(audit, suite) if figure.kept or not only_kept]
     return [file for figure in figures for file in save_chart(figure.chart, figure.name, folder)]
 
 
@@ -111,8 +105,12 @@ def render(audits: Sequence[Audit]) -> str:
     # A page of one axis holds no word of another.
     subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
     title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
+    # Each text once; in the words of two genders where any run is about them.
+    about = next((view.about for view in views if view.about.of_gender), views[0].about)
+    texts = [shown.suite.texts(about) for view in views for shown in view.suites]
+    methods = list({(said.method, said.references): said for said in texts}.values())
     formulas = {m.title: m for view in views for shown in view.suites for m in shown.result.measures.values()}
-    methods, unranked = _methods(views), [view.name for view in views if view.ranked is None]
+    unranked = [view.name for view in views if view.ranked is None]
     text = ""
     # Each level leaves out more, until the file is small enough.
     for sentences, occupations in _LEVELS:
@@ -187,7 +185,8 @@ class RunView:
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
         self.settings = _flat(audit.header)
         # It stands in an attribute.
-        self.lang = lang_of(audit) if re.fullmatch(r"[A-Za-z]{2,3}", lang_of(audit)) else ""
+        lang = audit.result.lang or ""
+        self.lang = lang if re.fullmatch(r"[A-Za-z]{2,3}", lang) else ""
         self.about = about_axis(audit.header)
         # What words are called: a page of one axis holds no word of another.
         self.things = "occupations" if self.about.of_gender else f"{self.about.thing}s"
@@ -218,13 +217,6 @@ class RunView:
         early = [(first.id, first.link) for first, *_ in self.sections if not first.detail]
         late = [(first.id, first.link) for first, *_ in self.sections if first.detail]
         return [("verdict", "Verdict"), *early, ("competence", "Competence"), *late, ("settings", "Settings")]
-
-
-def _methods(views: Sequence[RunView]) -> list[Texts]:
-    """How the suites of a page measure, each text once; in the words of two genders where any run is about them."""
-    about = next((view.about for view in views if view.about.of_gender), views[0].about)
-    every = (shown.suite.texts(about) for view in views for shown in view.suites)
-    return list({(texts.method, texts.references): texts for texts in every}.values())
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:

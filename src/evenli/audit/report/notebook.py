@@ -9,7 +9,6 @@ from evenli.audit.report.html import all_figures
 from evenli.audit.report.terminal import summarise
 from evenli.audit.suites.base import get_suite
 from evenli.core import page
-from evenli.core.blocks import Summary
 from evenli.core.drawing import inline, load_altair
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number
@@ -64,23 +63,21 @@ def plot(audit: Audit, name: str | None = None) -> Any:
     wanted = name or names[0]
     if wanted not in names:
         raise InputError(f"no chart '{wanted}'; choose {', '.join(names)}")
-    return readings_chart(own) if wanted == _OWN else charts[wanted]
-
-
-def readings_chart(summary: Summary) -> Any:
-    """Who the model sees: a row per kind of jobs, a bar per reading with its interval."""
+    if wanted != _OWN:
+        return charts[wanted]
+    # Who the model sees: a row per kind of jobs, a bar per reading with its interval.
     alt = load_altair("a chart")
     values = [
         {"jobs": bar.name, "read as": share.label, "share": share.value, "low": share.low, "high": share.high}
-        for bar in summary.bars
+        for bar in own.bars
         for share in bar.shares
     ]
-    order = [share.label for share in summary.bars[0].shares]
-    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in summary.bars[0].shares])
+    order = [share.label for share in own.bars[0].shares]
+    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in own.bars[0].shares])
     base = inline(values).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
     scale = alt.Scale(domain=[0, 1])
     across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))
     bars = base.mark_bar().encode(x=across, color=alt.Color("read as:N", scale=colours, legend=None))
     lines = base.mark_rule().encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
-    rows = alt.Row("jobs:N", sort=[bar.name for bar in summary.bars], header=alt.Header(title=None, labelOrient="top"))
-    return alt.layer(bars, lines).properties(width=320, title=summary.question).facet(row=rows)
+    rows = alt.Row("jobs:N", sort=[bar.name for bar in own.bars], header=alt.Header(title=None, labelOrient="top"))
+    return alt.layer(bars, lines).properties(width=320, title=own.question).facet(row=rows)

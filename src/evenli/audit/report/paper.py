@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -24,7 +23,21 @@ def comparison_table(compared: RunComparison) -> pl.DataFrame:
     A model that is compared with itself or with a model of the same name is told apart by a number. The first model has
     no difference, so those cells are null.
     """
-    return frame_of(list(_rows(compared)))
+    first, *others = run_names(compared.runs)
+    rows = []
+    for suite, comparisons in compared.suites.items():
+        # The causes, and the measures that the conclusion names.
+        names = list(dict.fromkeys((*get_suite(suite).tested, *concluded(suite, compared.runs[0]))))
+        estimates = compared.estimates(suite, names)
+        for name in names:
+            listed = None
+            for model, comparison, (before, after) in zip(others, comparisons, estimates, strict=True):
+                # A suite may measure the first model on other rows for each partner; then it has a row for each.
+                if listed != before[name]:
+                    listed = before[name]
+                    rows.append(_row(suite, name, first, listed))
+                rows.append(_row(suite, name, model, after[name], comparison.measures[name], first))
+    return frame_of(rows)
 
 
 def write_comparison(compared: RunComparison, path: str | Path) -> int:
@@ -42,26 +55,6 @@ def write_comparison(compared: RunComparison, path: str | Path) -> int:
         text = markdown(shown, right) + "".join(f"\n{prose(note)}\n" for note in notes)
     write_atomic(path, text)
     return frame.height
-
-
-def _rows(compared: RunComparison) -> Iterator[dict[str, str | float | None]]:
-    first, *others = run_names(compared.runs)
-    for suite, comparisons in compared.suites.items():
-        names = _measures(compared, suite)
-        estimates = compared.estimates(suite, names)
-        for name in names:
-            listed = None
-            for model, comparison, (before, after) in zip(others, comparisons, estimates, strict=True):
-                # A suite may measure the first model on other rows for each partner; then it has a row for each.
-                if listed != before[name]:
-                    listed = before[name]
-                    yield _row(suite, name, first, listed)
-                yield _row(suite, name, model, after[name], comparison.measures[name], first)
-
-
-def _measures(compared: RunComparison, suite: str) -> list[str]:
-    """The causes, and the measures that the conclusion names."""
-    return list(dict.fromkeys((*get_suite(suite).tested, *concluded(suite, compared.runs[0]))))
 
 
 _CHANGES = {"difference": "value", "difference_low": "low", "difference_high": "high", "p": "p", "p_holm": "p_holm"}
@@ -93,7 +86,7 @@ def _for_people(frame: pl.DataFrame, compared: RunComparison) -> pl.DataFrame:
 
 def _notes(compared: RunComparison) -> list[str]:
     """What a caption should say: the pairs, the level, what p is corrected for, and what may be concluded."""
-    notes = []
+    notes, models = [], run_names(compared.runs)[1:]
     for suite, comparisons in compared.suites.items():
         described, card, comparison = get_suite(suite), compared.runs[0].result.data_of(suite), comparisons[0]
         where = f" of {card.name} ({card.lang})" if card else ""
@@ -103,8 +96,7 @@ def _notes(compared: RunComparison) -> list[str]:
             f"{compared.scoring.level:.0%} intervals. A difference is to the first model, pair by pair. "
             f"{_family(len(described.tested), len(comparisons))}"
         )
-        names = run_names(compared.runs)[1:]
-        notes += [f"{name}: {compared.conclusion(suite, number)}" for number, name in enumerate(names)]
+        notes += [f"{model}: {found.conclusion}" for model, found in zip(models, comparisons, strict=True)]
     return notes
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import RunComparison, model_names
-from evenli.audit.differences import Comparison, Difference
+from evenli.audit.differences import ComparedWith, Difference
 from evenli.audit.predict import read_header
 from evenli.audit.predictions import ABSTAINED
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
@@ -22,7 +22,7 @@ from evenli.audit.suites.base import Suite, get_suite, judging
 from evenli.core.blocks import TERMINAL, Block, Summary, range_of
 from evenli.core.console import greyed_out, print_block, print_summary, table, titled
 from evenli.core.errors import EvenliError
-from evenli.core.estimate import Estimate, MeasureResult
+from evenli.core.estimate import Estimate
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.core.registry import DEFAULT_SUITE
@@ -55,11 +55,8 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         if line := wording_line(audit):
             console.print(escape(line))
     else:
-        console.print(escape(does_the_task(result.competence)))
         known = known_wordings(audit)
-        if known:
-            console.print(escape(known))
-        for line in prompting_lines(result, audit.header):
+        for line in (does_the_task(result.competence), *filter(None, [known]), *prompting_lines(result, audit.header)):
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
             suite, problem = get_suite(name), of_suite.problem
@@ -67,7 +64,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
-        more = "" if known else wording_hint(audit)
+        more = " One wording asked: evenli robustness." if not known and DEFAULT_SUITE in result.suites else ""
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
@@ -96,16 +93,15 @@ def _heading(result: AuditResult, console: Console) -> None:
     cards = [result.data_of(suite) or DataCard("?", suite) for suite in result.suites]
     name = f"[bold]{escape(result.model.title)}[/bold]"
     machine = f"{result.model.device} {result.model.dtype}"
+    shown = [f"{escape(card.name)} ({escape(card.lang)}, {card.rows} pairs" for card in cards]
     if len(cards) == 1:
-        (card,) = cards
-        console.print(f"{name} on {escape(card.name)} ({escape(card.lang)}, {card.rows} pairs, {machine})")
+        console.print(f"{name} on {shown[0]}, {machine})")
     else:
         console.print(f"{name} ({machine}) on")
-        for card in cards:
-            console.print(f"  {card.suite}: {escape(card.name)} ({escape(card.lang)}, {card.rows} pairs)")
-    for card in cards:
-        for note in card.notes:
-            console.print(f"note: {escape(note)}", style="dim")
+        for card, line in zip(cards, shown, strict=True):
+            console.print(f"  {card.suite}: {line})")
+    for note in (note for card in cards for note in card.notes):
+        console.print(f"note: {escape(note)}", style="dim")
 
 
 def _show_suite(suite: Suite, result: SuiteResult, blocks: Sequence[Block], console: Console) -> None:
@@ -134,11 +130,8 @@ def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures")
 
 def marks(suite: Suite) -> dict[str, str]:
     """How the rows of measures look: ``part`` of the one above, ``this`` for those in bold."""
-    looks = {
-        measure.name: "part" if measure.title.startswith(" ") else "this" if measure.stressed else ""
-        for measure in suite.measures
-    }
-    return {name: look for name, look in looks.items() if look}
+    parts = {measure.name: "part" for measure in suite.measures if measure.title.startswith(" ")}
+    return {measure.name: "this" for measure in suite.measures if measure.stressed} | parts
 
 
 def explained_slices(titles: Sequence[str]) -> str:
@@ -220,23 +213,21 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
         views = (asked.get(name) for name in ("prompts", "orders"))
         wordings, orders = (len(view) if isinstance(view, Sequence) else 0 for view in views)
         how = f"asked in {wordings} wording(s) × {orders} option orders; "
-    return [f"Language model: {how}{_prompting(measures)}." for measures in result.prompting.values()]
-
-
-def _prompting(measures: Mapping[str, MeasureResult]) -> str:
-    shown = {
-        name: f"{percent(measure.value)} ({range_of(measure.low, measure.high)})" for name, measure in measures.items()
-    }
-    parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
-    gap = measures.get("abstention_gap")
-    if gap is not None and (gap.low > 0 or gap.high < 0):
-        parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
     names = {
         "order_agreement": "the same answer in all orders {}",
         "prompt_agreement": "in all wordings {}",
         "first_option": "the first option chosen {}",
     }
-    return ", ".join(parts + [text.format(shown[name]) for name, text in names.items() if name in shown])
+    lines = []
+    for measures in result.prompting.values():
+        shown = {name: f"{percent(m.value)} ({range_of(m.low, m.high)})" for name, m in measures.items()}
+        parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
+        gap = measures.get("abstention_gap")
+        if gap is not None and (gap.low > 0 or gap.high < 0):
+            parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
+        parts += [text.format(shown[name]) for name, text in names.items() if name in shown]
+        lines.append(f"Language model: {how}{', '.join(parts)}.")
+    return lines
 
 
 def show_comparison(compared: RunComparison, console: Console) -> None:
@@ -249,9 +240,7 @@ def show_comparison(compared: RunComparison, console: Console) -> None:
 
 def _compare_suite(compared: RunComparison, suite: str, console: Console) -> None:
     first, *others = compared.runs
-    described = get_suite(suite)
-    card = first.result.data_of(suite)
-    items, answers = described.items, described.answers
+    items, answers, card = get_suite(suite).items, get_suite(suite).answers, first.result.data_of(suite)
     for index, (run, comparison) in enumerate(zip(others, compared.suites[suite], strict=True)):
         if index:
             console.print()
@@ -273,11 +262,11 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
             f"{items} as independent)"
         )
         _moved(comparison, console)
-        console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, index))}")
+        console.print(f"[bold]Conclusion[/bold]  {escape(comparison.conclusion)}")
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(compared: Comparison, *, corrected: bool, wide: bool) -> Table:
+def _differences(compared: ComparedWith, *, corrected: bool, wide: bool) -> Table:
     level = next(iter(compared.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
@@ -294,17 +283,14 @@ def difference_cells(d: Difference) -> list[str]:
     return [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
 
 
-def _moved(compared: Comparison, console: Console) -> None:
-    moved = compared.occupations.filter(compared.occupations["difference"] != 0)
-    if not moved.height:
+def _moved(compared: ComparedWith, console: Console) -> None:
+    moved = [row for row in compared.occupations if row.difference != 0]
+    if not moved:
         console.print("No occupation moved.")
         return
-    shown = ", ".join(
-        f"{escape(str(row['occupation']))} {row['first']:.2f} -> {row['second']:.2f}"
-        for row in moved.head(_MOVED).iter_rows(named=True)
-    )
-    more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
-    console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")
+    shown = ", ".join(f"{escape(str(row.occupation))} {row.first:.2f} -> {row.second:.2f}" for row in moved[:_MOVED])
+    more = f", and {len(moved) - _MOVED} more" if len(moved) > _MOVED else ""
+    console.print(f"Occupations that moved ({len(moved)} of {len(compared.occupations)}): {shown}{more}")
 
 
 def robust_run(run: Audit) -> Audit | None:
@@ -345,23 +331,13 @@ def wording_line(run: Audit) -> str:
         return ""
     if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
         return known
-    ahead, behind, count = _by_template(run)
-    return (
-        f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
-        f"them in {behind}; 'evenli robustness' asks in other words."
-    )
-
-
-def wording_hint(run: Audit) -> str:
-    """That one wording was asked, where others could be."""
-    return " One wording asked: evenli robustness." if DEFAULT_SUITE in run.result.suites else ""
-
-
-def _by_template(run: Audit) -> tuple[int, int, int]:
-    """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
+    # In how many templates errors follow stereotypes more often than they defy them, less often, and of how many.
     sample = run.sample(DEFAULT_SUITE)
     answer = pl.Series(LABELS).gather(sample.predicted)
     pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
     by = sample.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
-    return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height
+    return (
+        f"Wordings: one was asked. In its sentences errors follow stereotypes in {(by['way'] > 0).sum()} of "
+        f"{by.height} templates and defy them in {(by['way'] < 0).sum()}; 'evenli robustness' asks in other words."
+    )

@@ -73,7 +73,7 @@ def ask(model: NLIModel, premise: str, hypothesis: str) -> list[tuple[str, str]]
     return [(LABELS[i], percent(float(shares[i]))) for i in np.argsort(-shares)]
 
 
-class Viewer:
+class _Viewer:
     """What the pages show; all of it read from the folder when it is asked for."""
 
     def __init__(self, folder: Path, token: str) -> None:
@@ -90,12 +90,10 @@ class Viewer:
         return run
 
     def index(self, request: Request) -> str:
-        """The list."""
         entries = gallery.find_runs(self.folder)
         return gallery.list_page(entries, {entry.id: f"run/{entry.id}" for entry in entries}, live=True)
 
     def run(self, request: Request) -> str:
-        """The report of a run."""
         return gallery.report_page(self.entry(request.path_params["run"]))
 
     def compare(self, request: Request) -> str:
@@ -107,7 +105,6 @@ class Viewer:
         return gallery.compare_page(first, second, self.base)
 
     def form(self, request: Request) -> str:
-        """The empty form."""
         return gallery.ask_page(self.entry(request.path_params["run"]), self.base, LONGEST)
 
     def answer(self, identity: str, body: bytes) -> str:
@@ -116,9 +113,7 @@ class Viewer:
         premise, hypothesis = (given.get(name, [""])[0].strip() for name in ("premise", "hypothesis"))
         if not premise or not hypothesis or max(len(premise), len(hypothesis)) > LONGEST:
             raise InputError(f"give a premise and a hypothesis of at most {LONGEST:,} characters")
-        entry = self.entry(identity)
-        model, note = self._model(identity)
-        texts = (premise, hypothesis)
+        entry, (model, note), texts = self.entry(identity), self._model(identity), (premise, hypothesis)
         return gallery.ask_page(entry, self.base, LONGEST, texts, ask(model, *texts), note)
 
 
@@ -132,7 +127,7 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
     from starlette.responses import HTMLResponse, PlainTextResponse
     from starlette.routing import Route
 
-    viewer = Viewer(Path(folder), token)
+    viewer = _Viewer(Path(folder), token)
     origins = {f"http://{host}:{port}" for host in (LOOPBACK, "localhost")}
 
     def html(page: str, status: int = 200, *, own: bool = True) -> Response:
@@ -191,8 +186,7 @@ def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = p
         listening.bind((LOOPBACK, port))
         listening.listen()  # so that the address works as soon as it is told
         port = listening.getsockname()[1]
-        config = uvicorn.Config(
-            make_app(folder, token, port), log_level="warning", access_log=False, server_header=False
-        )
+        app = make_app(folder, token, port)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
         on_ready(f"http://{LOOPBACK}:{port}/{token}/")
         uvicorn.Server(config).run(sockets=[listening])
