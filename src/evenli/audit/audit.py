@@ -78,7 +78,7 @@ def audit(
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
     folder = RunFolder(out) if out is not None else None
-    with folder.locked() if folder is not None else nullcontext():
+    with folder.locked() if folder else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
         predictions = predict(
             asked,
@@ -157,8 +157,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
                 f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    others = [name for name in data if name not in suites]
-    if others:
+    if others := [name for name in data if name not in suites]:
         raise InputError(
             f"data is given for {', '.join(map(str, others))}; the suites of this audit are {named}. Of a data set "
             "with several splits give one"
@@ -270,12 +269,11 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
     """
     folder = path_of(path, "a run")
     predictions = _predictions(folder)
-    held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
+    asked = [card.get("suite") for card in predictions.header.get("data", [])]
+    held = [name for name in SUITES if name in asked]
     if not held:
-        names = ", ".join(str(card.get("suite")) for card in predictions.header.get("data", []))
-        raise RunError(
-            f"{folder} is not an audit: it holds predictions on {names or 'nothing'}; make one with 'evenli audit'"
-        )
+        names = ", ".join(map(str, asked)) or "nothing"
+        raise RunError(f"{folder} is not an audit: it holds predictions on {names}; make one with 'evenli audit'")
     if needs is not None and needs not in held:
         wanted = ",".join(name for name in SUITES if name in {needs, *held})
         raise RunError(
@@ -331,9 +329,8 @@ class Verified(Record, frozen=True):
 
 def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
-    run = load_run(path)
-    check_stored(run.predictions, run.path / "predictions.parquet")
-    files = ["predictions.parquet", "results.json"]
+    run, files = load_run(path), ["predictions.parquet", "results.json"]
+    check_stored(run.predictions, run.path / files[0])
     RunFolder(run.path).verify(*files)
     stored = _read_results(run.path, list(run.result.suites)).to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
@@ -382,7 +379,6 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     RunFolder(folder).verify(file.name)
     with translated(f"{file} cannot be read (", f"); {advice}", into=RunError, kinds=(RunError,)):
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
-    missing = [name for name in suites if name not in result.suites]
-    if missing:
+    if missing := [name for name in suites if name not in result.suites]:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
     return result

@@ -99,7 +99,7 @@ class Predictions(LogitTable):
             raise RunError(f"{path} is missing; run the command that made it again")
         with translated("", f"; {ANEW}", into=RunError, kinds=(InputError,)):
             frame = read_parquet(Path(path))
-        header = dict(header or {})
+        header = header or {}
         if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
         if problem := _damage(frame, header.get("data", [])):
@@ -108,21 +108,18 @@ class Predictions(LogitTable):
         # not part of the layout that was checked.
         asked = header.get("prompting")
         named = asked.get("columns") if isinstance(asked, dict) else None
-        given = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
-        further = [name for name in frame.columns if name in given and name not in COLUMNS]
+        others = [name for name in frame.columns if name not in COLUMNS]
+        further = [name for name in others if isinstance(named, list) and name in named]
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
-        own = [name for name in frame.columns if name not in {*COLUMNS, *further}]
-        return cls(frame.select(*COLUMNS, *numbers, *own), header)
+        return cls(frame.select(*COLUMNS, *numbers, *(name for name in others if name not in further)), header)
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:
     """What is wrong with the rows, or nothing; ``data`` are the cards of the pair sets that were asked."""
     finite = pl.all_horizontal(pl.col(LABELS).cast(pl.Float64, strict=False).is_finite().fill_null(False))
-    bad = frame.height - int(frame.select(finite.sum()).item())
-    if bad:
+    if bad := frame.height - int(frame.select(finite.sum()).item()):
         return f"the logits of {bad} row(s) are not finite numbers"
-    repeated = frame.height - frame.select(pl.struct("suite", "id").n_unique()).item()
-    if repeated:
+    if repeated := frame.height - frame.select(pl.struct("suite", "id").n_unique()).item():
         return f"{repeated} row(s) stand there twice"
     counts = [entry["rows"] for entry in data if isinstance(entry.get("rows"), int)]
     if counts and len(counts) == len(data) and sum(counts) != frame.height:
@@ -219,10 +216,9 @@ class RunFolder(RunDir):
     def write_results(self, results: dict[str, Any]) -> None:
         """Replace results.json, and its hash in run.json."""
         file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
-        if not self.exists():
-            return
-        header = read_header(self.manifest_file)
-        self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
+        if self.exists():
+            header = read_header(self.manifest_file)
+            self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
 
     def verify(self, *names: str) -> None:
         """Refuse files that are not those that run.json describes; a file without a hash there is refused as well."""
@@ -288,8 +284,7 @@ def read_header(file: Path) -> dict[str, Any]:
         "model": isinstance(model, dict) and "name" in model,
         "data": isinstance(data, list) and all(isinstance(entry, dict) for entry in data),
     }
-    missing = [key for key, ok in usable.items() if not ok]
-    if missing:
+    if missing := [key for key, ok in usable.items() if not ok]:
         raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {ANEW}")
     return header
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -95,8 +95,7 @@ class Spending:
     def __init__(self, settings: Prompting) -> None:
         self.tokens = [0, 0]
         self._price, self._limit = settings.price, settings.max_cost
-        self._under_way = 0
-        self._largest = 0.0
+        self._under_way, self._largest = 0, 0.0
 
     def cost(self, prompt: float, answer: float) -> float:
         """In the currency of the price."""
@@ -134,6 +133,7 @@ class ChatModel:
 
     bucket, named_labels = 1_000_000, True
     token_budget = 64 * bucket
+    _prior: NDArray[np.float64] | None = None
 
     def __init__(self, target: str, request: ModelRequest) -> None:
         if request.options.labels:
@@ -141,39 +141,30 @@ class ChatModel:
         self._settings = settings = request.options.prompting
         self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
         self._server = Server(Address.parse(target))
-        self.spending = Spending(settings)
-        self.abilities = probe(self._server, self.views[0])
+        self.spending, self.abilities = Spending(settings), probe(self._server, self.views[0])
         self._samples = 1 if self.abilities.top_logprobs else settings.samples
         self.details = (*prompts.details(self.views), *TOKENS)
         how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
         self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
         self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
-        self.note = self._note()
-        asked = (self._server.address.host, self.abilities.model, self.abilities.described, how, self._samples)
+        host, count = self._server.address.host, self.abilities.top_logprobs
+        self.note = "" if count >= _TOP else f"{host} gives {count} top log-probabilities, not {_TOP}"
+        if not count:
+            shares = f"the numbers are shares of {self._samples} generated answers"
+            self.note = f"{host} gives no log-probabilities: {shares}"
+        asked = (host, self.abilities.model, self.abilities.described, how, self._samples)
         calibrated = " calibrated" if settings.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,
             backend="chat",
             name=self.abilities.model,
-            fingerprint=hash_text(
-                repr((asked, self.abilities.top_logprobs, prompts.identity(self.views))) + calibrated
-            ),
+            fingerprint=hash_text(repr((asked, count, prompts.identity(self.views))) + calibrated),
             labels=LABELS,
-            device=self._server.address.host,
+            device=host,
             dtype="unknown",
         )
-        self._prior: NDArray[np.float64] | None = None
         if settings.calibrate:
             self._prior = prompts.measure_prior(self)
-
-    def _note(self) -> str:
-        count = self.abilities.top_logprobs
-        if not count:
-            return (
-                f"{self._server.address.host} gives no log-probabilities: the numbers are shares of {self._samples} "
-                "generated answers"
-            )
-        return "" if count >= _TOP else f"{self._server.address.host} gives {count} top log-probabilities, not {_TOP}"
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Keep the texts; the server counts the tokens."""
@@ -187,7 +178,7 @@ class ChatModel:
         if done.any():
             self.spending.add(int(spent[0]), int(spent[1]))
             self.spending._largest = 0.0
-        missing = [item for item, is_done in zip(prepared.items, done, strict=True) if not is_done]
+        missing = [prepared.items[at] for at in np.flatnonzero(~done)]
         if not missing:
             return
         again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change
@@ -229,8 +220,7 @@ class ChatModel:
             return at, view, await self._ask(self.views[view], items[at], send)
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-            complete = [answers.pop(at) for at in ready]
-            rows = [self._row([replies[view] for view in range(len(self.views))]) for replies in complete]
+            rows = [self._row(answers.pop(at)) for at in ready]
             done = np.array(ready, dtype=np.int64)
             ready.clear()
             return done, np.stack(rows)
@@ -251,25 +241,23 @@ class ChatModel:
             yield group()
 
     async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> Reply:
-        question = view.text(*pair)
-        given: list[dict[str, Any]] = []
-        used: list[tuple[int, int]] = []
+        question, given, tokens = view.text(*pair), [], np.zeros(2, dtype=np.int64)
         for sample in range(self._samples):
-            body = _body(self.abilities, question, sample)
             with self.spending.request():
-                answer = await send(body)
-            used.append(token_counts(answer, question))
-            self.spending.add(*used[-1])
-            given.append(answer)
+                given.append(await send(_body(self.abilities, question, sample)))
+            used = token_counts(given[-1], question)
+            self.spending.add(*used)
+            tokens += used
         if self.abilities.top_logprobs:
             scores, mass = prompts.read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
         else:
             scores, mass = prompts.read_texts([text_of(answer) for answer in given], view)
-        return Reply(scores, mass, np.sum(used, axis=0))
+        return Reply(scores, mass, tokens)
 
-    def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
-        scores, mass = np.stack([reply.scores for reply in replies]), np.array([reply.mass for reply in replies])
-        tokens = np.sum([reply.tokens for reply in replies], axis=0).astype(np.float32)
+    def _row(self, replies: Mapping[int, Reply]) -> NDArray[np.float32]:
+        in_order = [replies[view] for view in sorted(replies)]
+        scores, mass, taken = (np.stack(column) for column in zip(*in_order, strict=True))
+        tokens = taken.sum(axis=0).astype(np.float32)
         row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
         return np.concatenate([row, tokens])
 
@@ -340,14 +328,11 @@ def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilitie
     seconds = (time.monotonic() - started) / 2
     top, difference = 0, math.nan
     if abilities.top_logprobs:
-        try:
+        with suppress(ModelError):  # the server took the field and ignored it
             before, after = (dict(top_logprobs(answer, 1)) for answer in (first, second))
-            top = min(len(before), abilities.top_logprobs)
-            difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
-        except ModelError:
-            top = 0  # the server took the field and ignored it
-        if top < _FEWEST:
-            top, difference = 0, math.nan
+            if len(before) >= _FEWEST:
+                top = min(len(before), abilities.top_logprobs)
+                difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
     tokens, _ = token_counts(first, "")  # 0 where the server does not count
     # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
     seed = None if abilities.top_logprobs else text_of(first) == text_of(second)

@@ -66,8 +66,10 @@ class Address:
         if parts.username or parts.password or parts.query:
             raise ModelError(f"a key does not belong into an address, which is stored; put it into {KEY}")
         path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
-        base = f"{parts.scheme}://{parts.netloc}{path}"
-        return cls(base, host, parts.fragment, _is_loopback(host), parts.scheme == "https")
+        is_local = host == "localhost"
+        with contextlib.suppress(ValueError):  # a name and no number
+            is_local = ipaddress.ip_address(host).is_loopback
+        return cls(f"{parts.scheme}://{parts.netloc}{path}", host, parts.fragment, is_local, parts.scheme == "https")
 
     def key(self) -> tuple[str, str]:
         """The key for this host, and the variable that holds it; empty where there is none."""
@@ -78,12 +80,6 @@ class Address:
         if value and not self.is_encrypted and not self.is_local:
             raise ModelError(f"{name} would go to {self.host} unencrypted; use https, or unset it")
         return value, name
-
-
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):  # a name and no number
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 Handler = Callable[[Mapping[str, Any] | None], Awaitable[dict[str, Any]]]

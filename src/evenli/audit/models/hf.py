@@ -28,9 +28,7 @@ class HFModel:
         options = request.options
         self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
         transformers = loading.quiet_transformers("loading Hugging Face models")
-        source = loading.find_checkpoint(
-            target, online=options.online, allow_pickle=options.allow_pickle, advice=loading.OR_ALLOW
-        )
+        source = loading.find_checkpoint(target, online=options.online, allow_pickle=options.allow_pickle)
         with loading.one_line(source.name):
             config = loading.load_part(transformers.AutoConfig, source)
             self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
