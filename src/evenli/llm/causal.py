@@ -13,6 +13,7 @@ import inspect
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +160,9 @@ class CausalModel:
     def _packed(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, the hypotheses of a premise in one row."""
         endings = [item.endings[view] for item in items]
-        groups: dict[int, list[list[int]]] = {}
-        for family in packing.families([item.premise for item in items], endings):
-            groups.setdefault(len(family), []).append(family)
         scores = np.empty((len(items), len(LABELS)))
-        for group in groups.values():
+        for _, families in groupby(packing.families([item.premise for item in items], endings), key=len):
+            group = list(families)
             scores[np.array(group)] = self._score_packs(view, [[endings[at] for at in family] for family in group])
         return scores
 
@@ -205,10 +204,9 @@ class CausalModel:
     def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, one question a row."""
         scores = np.empty((len(items), len(LABELS)))
-        groups: dict[int, list[int]] = {}
-        for at, item in enumerate(items):
-            groups.setdefault(len(item.endings[view]), []).append(at)
-        for rows in groups.values():
+        lengths = np.array([len(item.endings[view]) for item in items])
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length).tolist()
             scores[rows] = self._score(view, [items[row].endings[view] for row in rows])
         return scores
 

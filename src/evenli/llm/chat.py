@@ -178,7 +178,7 @@ class ChatModel:
         if done.any():
             self.spending.add(int(spent[0]), int(spent[1]))
             self.spending._largest = 0.0
-        missing = [prepared.items[at] for at in np.flatnonzero(~done)]
+        missing: Any = prepared.take(np.flatnonzero(~done))
         if not missing:
             return
         again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change

@@ -15,7 +15,7 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -270,7 +270,7 @@ def _seconds(text: str) -> float:
     return 0.0
 
 
-def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterator[Any]:
+def _threaded(run: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Iterator[Any]:
     """What a coroutine puts, as it comes; in a thread, because a notebook has an event loop of its own."""
     results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
     loop = asyncio.new_event_loop()
@@ -282,10 +282,7 @@ def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterat
         except BaseException as error:  # carried over to the thread that waits
             results.put((False, error))
 
-    async def start() -> None:
-        await run(lambda value: results.put((True, value)))
-
-    task = loop.create_task(start())
+    task = loop.create_task(run(lambda value: results.put((True, value))))
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:

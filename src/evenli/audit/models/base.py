@@ -59,9 +59,11 @@ class Tokens:
     @classmethod
     def join(cls, blocks: Sequence[Tokens]) -> Tokens:
         """One after the other."""
-        starts = np.cumsum([0, *(len(block.ids) for block in blocks[:-1])])
-        parts = [(b.ids, b.types, b.starts + start, b.lengths) for b, start in zip(blocks, starts, strict=True)]
-        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+        lengths = np.concatenate([block.lengths for block in blocks])
+        # The padding of the last stands for that of all.
+        ids = np.concatenate([*(block.ids[:-1] for block in blocks), blocks[-1].ids[-1:]])
+        types = np.concatenate([*(block.types[:-1] for block in blocks), blocks[-1].types[-1:]])
+        return cls(ids, types, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
     def __len__(self) -> int:
         """Number of pairs."""
