@@ -195,14 +195,9 @@ class FilePredictions:
 def predict_file(
     model: Model, data: Any, lang: str = "en", *, out: str | Path | None = None, settings: FileSettings | None = None
 ) -> FilePredictions:
-    """Score any pair file with a model; ``evenli predict``.
+    """Score any pair file with a model; ``evenli predict``. Model, language and run folder are those of ``audit``.
 
-    Args:
-        model: A spec, a model or a callable as ``audit`` takes it; None for the embedded one.
-        data: A .jsonl, .csv, .tsv or .parquet file, or a table.
-        lang: Language of the pairs.
-        out: Run folder, in which an interrupted run continues; None keeps everything in memory.
-        settings: Everything else.
+    ``data`` is a .jsonl, .csv, .tsv or .parquet file, or a table.
     """
     settings = settings or FileSettings()
     pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)

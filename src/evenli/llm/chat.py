@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,14 +79,6 @@ class Usage(Record, frozen=True):
     prompt_tokens: int
     answer_tokens: int
     cost: float | None = None
-
-
-class Reply(NamedTuple):
-    """What one pair got in one view."""
-
-    scores: NDArray[np.float64]  # log-probabilities of the labels
-    mass: float
-    tokens: NDArray[np.int64]  # of questions and answers
 
 
 class Spending:
@@ -211,24 +203,28 @@ class ChatModel:
         """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
         # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
         jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
-        answers: dict[int, dict[int, Reply]] = {}
+        shape = len(items), len(self.views)
+        scores, mass, tokens = np.empty((*shape, len(LABELS))), np.empty(shape), np.zeros((len(items), 2), np.float32)
+        missing = np.full(len(items), len(self.views))  # views without an answer yet
         ready: list[int] = []
         since = time.monotonic()
 
-        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Reply]:
+        async def do(job: tuple[int, int], send: Handler) -> int:
             at, view = job
-            return at, view, await self._ask(self.views[view], items[at], send)
+            scores[job], mass[job], used = await self._ask(self.views[view], items[at], send)
+            tokens[at] += used
+            return at
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-            rows = [self._row(answers.pop(at)) for at in ready]
             done = np.array(ready, dtype=np.int64)
             ready.clear()
-            return done, np.stack(rows)
+            numbers = prompts.combine(scores[done], mass[done], self.views, self._prior)
+            return done, np.concatenate([numbers, tokens[done]], axis=1)
 
         try:
-            for at, view, answer in self._server.work(jobs, do, self._settings.concurrency):
-                answers.setdefault(at, {})[view] = answer
-                if len(answers[at]) == len(self.views):
+            for at in self._server.work(jobs, do, self._settings.concurrency):
+                missing[at] -= 1
+                if not missing[at]:
                     ready.append(at)
                 if ready and (len(ready) >= _GROUP or time.monotonic() - since > _SECONDS):
                     yield group()
@@ -240,7 +236,10 @@ class ChatModel:
         if ready:
             yield group()
 
-    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> Reply:
+    async def _ask(
+        self, view: prompts.View, pair: Pair, send: Handler
+    ) -> tuple[NDArray[np.float64], float, NDArray[np.int64]]:
+        """Log-probabilities of the labels, their mass, and the tokens of questions and answers."""
         question, given, tokens = view.text(*pair), [], np.zeros(2, dtype=np.int64)
         for sample in range(self._samples):
             with self.spending.request():
@@ -252,14 +251,7 @@ class ChatModel:
             scores, mass = prompts.read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
         else:
             scores, mass = prompts.read_texts([text_of(answer) for answer in given], view)
-        return Reply(scores, mass, tokens)
-
-    def _row(self, replies: Mapping[int, Reply]) -> NDArray[np.float32]:
-        in_order = [replies[view] for view in sorted(replies)]
-        scores, mass, taken = (np.stack(column) for column in zip(*in_order, strict=True))
-        tokens = taken.sum(axis=0).astype(np.float32)
-        row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
-        return np.concatenate([row, tokens])
+        return scores, mass, tokens
 
     @property
     def status(self) -> str:
