@@ -103,8 +103,9 @@ def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, lo
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
     recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
     recorded |= {"options": settings.options.to_dict()} if settings.options is not None and loaded else {}
-    told = settings.on_progress, settings.on_warning
-    return PredictSettings(settings.seed or 0, recorded, settings.overwrite, check, *told)
+    return PredictSettings(
+        settings.seed or 0, recorded, settings.overwrite, check, settings.on_progress, settings.on_warning
+    )
 
 
 def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
@@ -201,8 +202,9 @@ def predict_file(
     """
     settings = settings or FileSettings()
     pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)
-    told = settings.on_progress, settings.on_warning
-    run = PredictSettings(0, {}, settings.overwrite, None, *told)
+    run = PredictSettings(
+        overwrite=settings.overwrite, on_progress=settings.on_progress, on_warning=settings.on_warning
+    )
     folder = None if out is None else RunFolder(out)
     predictions = predict(resolve_model(model, lang, settings.options), [pairs], folder, run)
     return FilePredictions(predictions, summarise(predictions), pairs.notes, folder.path if folder else None)
