@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from evenli.audit.audit import Audit as Audit
     from evenli.audit.audit import audit as audit
     from evenli.audit.audit import load_run as load_run
+    from evenli.audit.audit import robustness as robustness
     from evenli.audit.compare import compare_runs as compare  # noqa: F401
     from evenli.audit.gate import gate as gate
     from evenli.audit.models import load_model as load_model
     from evenli.audit.pairs import PairSet as PairSet
     from evenli.audit.report.html import report as report
-    from evenli.audit.robustness import robustness as robustness
     from evenli.corpus.scoring import score as score
     from evenli.encoders.base import load_encoder as load_encoder
     from evenli.encoders.seat import seat as seat
@@ -44,7 +44,7 @@ _PUBLIC = {
     "load_run": "audit.audit:load_run",
     "mitigate": "_mitigate:mitigate",
     "report": "audit.report.html:report",
-    "robustness": "audit.robustness:robustness",
+    "robustness": "audit.audit:robustness",
     "score": "corpus.scoring:score",
     "seat": "encoders.seat:seat",
     "senteval": "encoders.senteval:senteval",

@@ -334,9 +334,9 @@ def test_competence_by_hand() -> None:
 
 def test_competence_needs_pairs_of_both_kinds() -> None:
     both = predict(fake_model("even"), [gold_pairs("en"), control_pairs("en")])
-    no_control = competence(both.subset("gold"))
+    no_control = competence(Predictions(both.frame.filter(pl.col("subset") == "gold")))
     assert not no_control.assessed and "state the group" in no_control.problem
-    no_gold = competence(both.subset("control"))
+    no_gold = competence(Predictions(both.frame.filter(pl.col("subset") == "control")))
     assert "no gold pairs" in no_gold.problem and no_gold.top_label.label is None
     refused = refuse(no_gold)
     assert refused is not None and "no gold pairs" in refused.sentence

@@ -25,8 +25,8 @@ from evenli.audit.assess import check_label_order
 from evenli.audit.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.audit.models.base import plan_batches
 from evenli.audit.pairs import PairSet
-from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict
-from evenli.audit.predictions import Predictions
+from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predictions import SCHEMA, Predictions, RunFolder
 from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import LabelOrderError, ModelError, RunError, RunLockedError
@@ -110,7 +110,7 @@ def test_complete_runs_are_reused_and_other_runs_refused(tmp_path: Path) -> None
 
 def test_out_of_memory_halves_the_batch_and_goes_on() -> None:
     pairs, warnings = small(), []
-    table = predict(Counting(limit=5), [pairs], on_warning=warnings.append)
+    table = predict(Counting(limit=5), [pairs], settings=PredictSettings(on_warning=warnings.append))
     np.testing.assert_array_equal(table.logits, reference(pairs))
     assert len([w for w in warnings if "out of memory" in w]) == 2  # 15 -> 7 -> 3, then it fits for good
     with pytest.raises(ModelError, match="memory"):
@@ -146,7 +146,7 @@ def test_interrupted_runs_continue_and_ask_nothing_twice(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         predict(stopped, [pairs], RunFolder(tmp_path / "run"))
     model, warnings = Counting(), []
-    table = predict(model, [pairs], RunFolder(tmp_path / "run"), on_warning=warnings.append)
+    table = predict(model, [pairs], RunFolder(tmp_path / "run"), PredictSettings(on_warning=warnings.append))
     assert len(model.asked) == 60 - len(stopped.asked) + AGAIN
     assert any("interrupted" in w for w in warnings)
     assert table.header["repeat"] == predict(Counting(), [pairs]).header["repeat"]
@@ -169,7 +169,7 @@ def test_a_damaged_shard_is_scored_again(tmp_path: Path, damage: bytes | None) -
     shard = sorted((tmp_path / "run" / "shards").glob("*.parquet"))[1]
     shard.write_bytes(shard.read_bytes()[:-20] if damage is None else damage)
     warnings: list[str] = []
-    table = predict(Counting(), [pairs], RunFolder(tmp_path / "run"), on_warning=warnings.append)
+    table = predict(Counting(), [pairs], RunFolder(tmp_path / "run"), PredictSettings(on_warning=warnings.append))
     assert any(f"1 damaged shard(s) are scored again: {shard.name}" in w for w in warnings)
     np.testing.assert_array_equal(table.logits, reference(pairs))
 
@@ -206,7 +206,9 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run").locked():
-        code = f"from evenli.audit.predict import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
+        code = (
+            f"from evenli.audit.predictions import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
+        )
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "RunLockedError" in out.stderr and "another process" in out.stderr
     assert issubclass(RunLockedError, RunError)
@@ -268,7 +270,8 @@ import numpy as np
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.models import CallableModel
-from evenli.audit.predict import RunFolder, predict
+from evenli.audit.predict import predict
+from evenli.audit.predictions import RunFolder
 def slow(premises, hypotheses):
     time.sleep(0.004)
     return np.array([[len(p) % 7 + .1, len(h) % 5 + .2, len(p + h) % 3 - 9.] for p, h in zip(premises, hypotheses)])

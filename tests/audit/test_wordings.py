@@ -13,13 +13,12 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.audit.audit import Audit, load_run
+from evenli.audit.audit import Audit, load_run, robustness
 from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
 from evenli.audit.models.fakes import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
-from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.robust import build, shares_block, stability

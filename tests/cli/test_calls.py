@@ -13,10 +13,8 @@ import pytest
 from typer.main import get_command
 
 from conftest import ROOT, make_checkpoint
-from evenli.audit.audit import AuditSettings, audit
-from evenli.audit.prediction_summary import FileSettings, predict_file
+from evenli.audit.audit import AuditSettings, FileSettings, audit, predict_file, robustness
 from evenli.audit.report.export import markdown, run_table
-from evenli.audit.robustness import robustness
 from evenli.audit.suites.base import built_in_sets
 from evenli.audit.suites.coal.build import CoalSettings, build_coal, write_coal
 from evenli.audit.suites.coal.load import check_file

@@ -23,7 +23,7 @@ import evenli
 from conftest import make_checkpoint
 from evenli.audit.audit import AuditSettings, load_run, measure_run, verify_run
 from evenli.audit.models import CallableModel, fake_model, load_model
-from evenli.audit.predict import RunFolder
+from evenli.audit.predictions import RunFolder
 from evenli.audit.suites.coal.build import build_coal
 from evenli.cli._stream import SafeStream
 from evenli.core.errors import InputError, ModelError, RunError

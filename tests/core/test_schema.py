@@ -13,8 +13,7 @@ import pytest
 
 import evenli
 from evenli.audit.assess import assess
-from evenli.audit.predict import SCHEMA, RunFolder
-from evenli.audit.predictions import Predictions
+from evenli.audit.predictions import SCHEMA, Predictions, RunFolder
 from evenli.audit.report.export import results_schema
 from evenli.core.estimate import Scoring
 

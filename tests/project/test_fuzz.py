@@ -39,10 +39,10 @@ sys.path.insert(0, {str(TOOLS)!r})
 from pathlib import Path
 from fuzzing.check import Cases, Outcome, judge
 from fuzzing.targets import targets
-import evenli.audit.predict as predict
+import evenli.audit.predictions as predictions
 
 results = open(sys.argv[1], "w")
-predict.RunFolder.verify = lambda self, *names: list(names)
+predictions.RunFolder.verify = lambda self, *names: list(names)
 chosen = [one for one in targets() if one.name == "table-results.json"]
 cases = Cases(Path({str(fuzz_seeds)!r}), Path("work").resolve(), chosen, 60)
 found = [cases("planted", index)[1] for index in range(40)]

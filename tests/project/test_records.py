@@ -20,7 +20,7 @@ from evenli.audit.audit import verify_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import ComparisonResult
 from evenli.audit.gate import gate
-from evenli.audit.prediction_summary import summarise
+from evenli.audit.predictions import summarise
 from evenli.core.errors import RunError
 from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record

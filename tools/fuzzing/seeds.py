@@ -174,7 +174,7 @@ def predicted(root: Path) -> None:
 @seed
 def unfinished(root: Path) -> None:
     """A run that was interrupted: run.json and shards, no table."""
-    from evenli.audit.predict import RunFolder
+    from evenli.audit.predictions import RunFolder
 
     shutil.copy(material(root, "pairs") / "pairs.jsonl", "pairs.jsonl")
     finish = RunFolder.finish

@@ -34,8 +34,8 @@ from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import percent
 from evenli.core.labels import LABELS, canonical_label
 from evenli.core.registry import DEFAULT_SUITE, SUITES
-from evenli.stats.intervals import wilson
 from evenli.stats.measure import Measure, as_measure, is_registered
+from evenli.stats.proportion import share_of
 from evenli.stats.sample import Sample
 from evenli.words.axes import shipped_names
 
@@ -61,7 +61,13 @@ def assess(
     results: dict[str, SuiteResult] = {}
     for name in names:
         asked = predictions.suite(name)
-        _check_answered(asked, name)
+        if asked.abstained.any() and not asked.answered().frame.height:
+            # Abstentions are no neutral answers, and are counted apart.
+            raise RunError(
+                f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite "
+                f"{name}, and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
+                f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
+            )
         problem = (gate.problem if gate else "") or _silence(asked)
         sample = predictions.sample(name, published=scoring.published)
         results[name] = assess_suite(get_suite(name), sample, scoring, problem)
@@ -104,16 +110,6 @@ def check_stored(predictions: Predictions, file: Path) -> None:
 
 MOSTLY_SILENT = 0.5
 """A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
-
-
-def _check_answered(asked: Predictions, name: str) -> None:
-    """Refuse a suite without an answer; abstentions are no neutral answers, and are counted apart."""
-    if asked.abstained.any() and not asked.answered().frame.height:
-        raise RunError(
-            f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite {name}, "
-            f"and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
-            f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
-        )
 
 
 def _silence(asked: Predictions) -> str:
@@ -165,6 +161,10 @@ ONE_LABEL = 0.9
 
 def competence(checks: Predictions) -> Competence:
     """Assess the rows of suite ``check``: gold pairs and control pairs."""
+
+    def accuracy_on(rows: pl.DataFrame) -> Estimate:
+        return share_of(int(rows["right"].sum()), rows.height)
+
     # An abstention is never right, and never one of the labels.
     frame = checks.frame.with_columns(answer=pl.Series(checks.answers, dtype=pl.String))
     frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
@@ -173,11 +173,11 @@ def competence(checks: Predictions) -> Competence:
     parts = pl.col("id").str.split("-").list.slice(2)
     control = frame.filter(pl.col("subset") == "control").with_columns(case=parts.list.join("-"))
     stated = control.filter(~parts.list.contains("person"))
-    labels = {label: _accuracy(gold.filter(pl.col("gold") == label)["right"]) for label in LABELS}
-    kinds = {str(case): _accuracy(part["right"]) for (case,), part in control.group_by("case", maintain_order=True)}
+    labels = {label: accuracy_on(gold.filter(pl.col("gold") == label)) for label in LABELS}
+    kinds = {str(case): accuracy_on(part) for (case,), part in control.group_by("case", maintain_order=True)}
     answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
     top, share = answers.row(0) if gold.height else (None, float("nan"))
-    accuracy, stated_accuracy = _accuracy(gold["right"]), _accuracy(stated["right"])
+    accuracy, stated_accuracy = accuracy_on(gold), accuracy_on(stated)
     problem = ""
     if not gold.height:
         problem = "no gold pairs were asked"
@@ -226,14 +226,6 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
         f"{len(truth)} gold pairs right, as {order} it gets {percent(right[best].mean())}. If that is the true order, "
         f"name the labels so (--labels {order})"
     )
-
-
-def _accuracy(right: pl.Series) -> Estimate:
-    n, hits = right.len(), int(right.sum())
-    if n == 0:
-        return Estimate.undefined("no pairs")
-    share = hits / n
-    return Estimate(share, *wilson(share, n), float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,9 +285,10 @@ class Audit:
         """One row per suite, measure and stereotype: value, interval, standard error, n."""
         numbers = ("value", "low", "high", "se", "n", "note")
         rows = [
-            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
-            | {name: getattr(estimate, name) for name in numbers}
-            for suite, measure, stereotype, estimate in self.result.estimates()
+            {"suite": suite, "measure": name, "slice": part} | {number: getattr(estimate, number) for number in numbers}
+            for suite, result in self.result.suites.items()
+            for name, measure in result.measures.items()
+            for part, estimate in {"all": measure, **measure.by_stereotype}.items()
         ]
         return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
 

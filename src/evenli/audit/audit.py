@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.audit.pairs import PairSet, subsample
-from evenli.audit.predict import SCHEMA, PredictSettings, RunFolder, predict, read_header
-from evenli.audit.predictions import Predictions
+from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, RunFolder, read_header, summarise
 from evenli.audit.results import AuditResult
-from evenli.audit.settings import PUBLISHED, AuditSettings, PairSettings
+from evenli.audit.settings import PUBLISHED, AuditSettings, FileSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.files import read_pairs
 from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.estimate import Scoring
@@ -32,7 +34,6 @@ from evenli.words import Occupation, load_axis
 
 Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
-
 
 _AGREEMENT = 1e-5
 """How far a number that is scored again may be from the stored one: other processors round otherwise."""
@@ -77,15 +78,13 @@ def audit(
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
     folder = RunFolder(out) if out is not None else None
-    with folder.locked() if folder is not None else nullcontext():
+    with folder.locked() if folder else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
         predictions = predict(
             asked,
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
             _predict_settings(settings, asked, lang, loaded=model is None or isinstance(model, str)),
-            on_progress=settings.on_progress,
-            on_warning=settings.on_warning,
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
@@ -104,7 +103,9 @@ def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, lo
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
     recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
     recorded |= {"options": settings.options.to_dict()} if settings.options is not None and loaded else {}
-    return PredictSettings(seed=settings.seed or 0, details=recorded, overwrite=settings.overwrite, check_first=check)
+    return PredictSettings(
+        settings.seed or 0, recorded, settings.overwrite, check, settings.on_progress, settings.on_warning
+    )
 
 
 def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
@@ -157,18 +158,18 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
                 f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    others = [name for name in data if name not in suites]
-    if others:
+    if others := [name for name in data if name not in suites]:
         raise InputError(
             f"data is given for {', '.join(map(str, others))}; the suites of this audit are {named}. Of a data set "
             "with several splits give one"
         )
     # A setting that none of the suites reads would be ignored without a word.
-    if settings.full and not any("full" in kind.takes for kind in kinds.values()):
+    taken = {setting for kind in kinds.values() for setting in kind.takes}
+    if settings.full and "full" not in taken:
         raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
-    if settings.occupations != PUBLISHED and not any("occupations" in kind.takes for kind in kinds.values()):
+    if settings.occupations != PUBLISHED and "occupations" not in taken:
         raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
-    if settings.dominance is not None and not any("dominance" in kind.takes for kind in kinds.values()):
+    if settings.dominance is not None and "dominance" not in taken:
         able = ", ".join(name for name in SUITES.builtin if "dominance" in get_suite(name).takes)
         raise InputError(f"dominance applies only to suite {able} (got {named})")
     whole = [name for name, kind in kinds.items() if "full" in kind.takes]
@@ -180,6 +181,74 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
         load_suite(name, Request(lang, data.get(name), **chosen | {"occupations": own})) for name, own in lists.items()
     ]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed or 0) for pairs in sets]
+
+
+@dataclass(frozen=True)
+class FilePredictions:
+    """A pair file with the answers of a model."""
+
+    predictions: Predictions  # every pair with the columns of the file and three logits
+    summary: PredictionSummary
+    notes: tuple[str, ...]  # what should be known of the file
+    folder: Path | None
+
+
+def predict_file(
+    model: Model, data: Any, lang: str = "en", *, out: str | Path | None = None, settings: FileSettings | None = None
+) -> FilePredictions:
+    """Score any pair file with a model; ``evenli predict``. Model, language and run folder are those of ``audit``.
+
+    ``data`` is a .jsonl, .csv, .tsv or .parquet file, or a table.
+    """
+    settings = settings or FileSettings()
+    pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)
+    run = PredictSettings(
+        overwrite=settings.overwrite, on_progress=settings.on_progress, on_warning=settings.on_warning
+    )
+    folder = None if out is None else RunFolder(out)
+    predictions = predict(resolve_model(model, lang, settings.options), [pairs], folder, run)
+    return FilePredictions(predictions, summarise(predictions), pairs.notes, folder.path if folder else None)
+
+
+def robustness(
+    target: Audit | Path | Model = None,
+    lang: str = "en",
+    data: Any = None,
+    *,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+) -> Audit:
+    """Audit a model in many wordings; of a run that has them, read what it says.
+
+    Args:
+        target: A run folder or an audit, or a model as ``audit`` takes it.
+        lang: Language of the audit.
+        data: None, a CSV file of further wordings, a text file of templates, or an official release.
+        out: Run folder; None keeps everything in memory.
+        settings: Everything else. A finished run takes none of data, out and ``full``.
+
+    Returns:
+        An audit with the suite ``robust``: every wording, and in how many of them each cause keeps its sign.
+    """
+    settings = settings or AuditSettings()
+    run = load_run(target) if is_run(target) else target
+    if not isinstance(run, Audit):
+        asked = str(run) if isinstance(run, Path) else run
+        return audit(asked, lang, data, suites=("robust",), out=out, settings=settings)
+    if settings.full or data is not None or out is not None:
+        raise InputError(f"{run.path} is a finished run; full, data and out (--full, --data, --out) need a model")
+    if "robust" not in run.result.suites:
+        spec = shlex.quote(run.result.model.spec or run.result.model.name)
+        raise RunError(
+            f"the run in {run.path} asked one wording; ask others with 'evenli robustness {spec} --lang "
+            f"{run.result.lang}'"
+        )
+    return run
+
+
+def is_run(target: object) -> TypeGuard[str | Path]:
+    """Whether this names a run folder rather than a model."""
+    return isinstance(target, str | Path) and (Path(target) / "run.json").is_file()
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
@@ -197,12 +266,11 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
     """
     folder = path_of(path, "a run")
     predictions = _predictions(folder)
-    held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
+    asked = [card.get("suite") for card in predictions.header.get("data", [])]
+    held = [name for name in SUITES if name in asked]
     if not held:
-        names = ", ".join(str(card.get("suite")) for card in predictions.header.get("data", []))
-        raise RunError(
-            f"{folder} is not an audit: it holds predictions on {names or 'nothing'}; make one with 'evenli audit'"
-        )
+        names = ", ".join(map(str, asked)) or "nothing"
+        raise RunError(f"{folder} is not an audit: it holds predictions on {names}; make one with 'evenli audit'")
     if needs is not None and needs not in held:
         wanted = ",".join(name for name in SUITES if name in {needs, *held})
         raise RunError(
@@ -258,9 +326,8 @@ class Verified(Record, frozen=True):
 
 def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
-    run = load_run(path)
-    check_stored(run.predictions, run.path / "predictions.parquet")
-    files = ["predictions.parquet", "results.json"]
+    run, files = load_run(path), ["predictions.parquet", "results.json"]
+    check_stored(run.predictions, run.path / files[0])
     RunFolder(run.path).verify(*files)
     stored = _read_results(run.path, list(run.result.suites)).to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
@@ -309,7 +376,6 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     RunFolder(folder).verify(file.name)
     with translated(f"{file} cannot be read (", f"); {advice}", into=RunError, kinds=(RunError,)):
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
-    missing = [name for name in suites if name not in result.suites]
-    if missing:
+    if missing := [name for name in suites if name not in result.suites]:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
     return result

@@ -30,7 +30,6 @@ PAIR_COLUMNS = {
 }
 """Columns of a pair set, all strings, in order."""
 
-
 _BLOCK = 20_000
 
 
@@ -166,7 +165,13 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
     """
     if limit >= len(pairs):
         return pairs
-    units = _units(pairs)
+    # Kind and row numbers of every sentence that is asked about.
+    units: dict[Unit, tuple[str, list[int]]] = {}
+    columns = pairs.frame.select("occupation", "template", "premise", "stereotype", "id", "group").fill_null("")
+    for row, (occupation, template, premise, kind, name, group) in enumerate(columns.iter_rows()):
+        # Two versions of one pair have different premises; their ids differ in the version only.
+        asked = name.removesuffix(f"-{group}") if group in _VERSIONS else premise
+        units.setdefault((occupation, template or premise, asked), (kind, []))[1].append(row)
     kinds: dict[str, dict[str, list[Unit]]] = defaultdict(lambda: defaultdict(list))
     for unit, (kind, _) in units.items():
         kinds[kind][unit[0]].append(unit)
@@ -176,24 +181,20 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
         if len(taken) + len(rows) > limit:
             break
         taken += rows
-    # A kind with one occupation has no interval, and measures over it would be n/a.
-    _check_part(pairs, taken, limit, kinds, units)
+    # A kind with one occupation has no interval, and measures over it would be n/a; the whole set may have as few.
+    part = pairs.frame[sorted(taken)]
+    words = part.select("stereotype", "occupation").fill_null("").group_by("stereotype").n_unique()
+    met, fewest = dict(words.iter_rows()), {kind: min(_FEWEST, len(of_kind)) for kind, of_kind in kinds.items()}
+    if any(met.get(kind, 0) < least for kind, least in fewest.items()):
+        least = max(len(rows) for _, rows in units.values()) * sum(fewest.values())
+        raise InputError(
+            f"a limit of {limit} is too few for '{pairs.name}': two occupations of every kind are {least} pairs"
+        )
     note = (
         f"a balanced part, {len(taken):,} of {len(pairs):,} pairs (--limit {limit}, seed {seed}); intervals are wider"
     )
     name = f"{pairs.name}, {len(taken):,} of {len(pairs):,} pairs"
-    return replace(pairs, name=name, frame=pairs.frame[sorted(taken)], notes=(*pairs.notes, note))
-
-
-def _units(pairs: PairSet) -> dict[Unit, tuple[str, list[int]]]:
-    """Kind and row numbers of every sentence that is asked about."""
-    units: dict[Unit, tuple[str, list[int]]] = {}
-    columns = pairs.frame.select("occupation", "template", "premise", "stereotype", "id", "group").fill_null("")
-    for row, (occupation, template, premise, kind, name, group) in enumerate(columns.iter_rows()):
-        # Two versions of one pair have different premises; their ids differ in the version only.
-        asked = name.removesuffix(f"-{group}") if group in _VERSIONS else premise
-        units.setdefault((occupation, template or premise, asked), (kind, []))[1].append(row)
-    return units
+    return replace(pairs, name=name, frame=part, notes=(*pairs.notes, note))
 
 
 def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.Generator) -> Iterator[Unit]:
@@ -201,16 +202,12 @@ def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.
     sizes = {kind: sum(map(len, of_kind.values())) for kind, of_kind in kinds.items()}
     used: Counter[str] = Counter()
     queues = {kind: _round_robin(kinds[kind], used, rng) for kind in sorted(kinds)}
-    given = dict.fromkeys(queues, 0)
+    given = {kind: min(_FEWEST, sizes[kind]) for kind in queues}
     for kind, queue in queues.items():
-        for _ in range(min(_FEWEST, sizes[kind])):
-            given[kind] += 1
-            yield next(queue)
-    for _ in range(sum(sizes.values()) - sum(given.values())):
+        yield from islice(queue, given[kind])
+    while left := [kind for kind in queues if given[kind] < sizes[kind]]:
         # The kind that lags furthest behind its share is next.
-        kind = min(
-            (name for name in queues if given[name] < sizes[name]), key=lambda name: (given[name] + 0.5) / sizes[name]
-        )
+        kind = min(left, key=lambda name: (given[name] + 0.5) / sizes[name])
         given[kind] += 1
         yield next(queues[kind])
 
@@ -229,22 +226,3 @@ def _round_robin(
                 left[name].remove(unit)
                 used[unit[1]] += 1
                 yield unit
-
-
-def _check_part(
-    pairs: PairSet,
-    taken: Sequence[int],
-    limit: int,
-    kinds: Mapping[str, Mapping[str, Sequence[Unit]]],
-    units: Mapping[Unit, tuple[str, list[int]]],
-) -> None:
-    """Refuse a part in which a kind has no interval; the whole set may have as few."""
-    frame = pairs.frame[list(taken)].select("stereotype", "occupation").fill_null("")
-    there = {kind: frame.filter(frame["stereotype"] == kind)["occupation"].n_unique() for kind in kinds}
-    if all(there[kind] >= min(_FEWEST, len(of_kind)) for kind, of_kind in kinds.items()):
-        return
-    size = max(len(rows) for _, rows in units.values())
-    least = size * sum(min(_FEWEST, len(of_kind)) for of_kind in kinds.values())
-    raise InputError(
-        f"a limit of {limit} is too few for '{pairs.name}': two occupations of every kind are {least} pairs"
-    )

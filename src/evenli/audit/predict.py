@@ -1,43 +1,38 @@
 """The prediction loop: tokenise once, group by length, score each distinct pair once, resume after a crash.
 
-Files of a run directory:
-    run.json               what was asked of whom; status running or complete
-    shards/NNNNNN-HASH.parquet  one finished batch each, removed at the end
-    predictions.parquet, results.json, and what ``audit --report`` adds
+A batch that does not fit into memory is halved. A sample is asked twice, because a model may not repeat itself.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from hashlib import sha256
-from io import BytesIO
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from evenli._version import __version__
-from evenli.audit.asking import Asker, ask_again, remark
-from evenli.audit.models import NLIModel
-from evenli.audit.models.base import ModelInfo, Prepared
+from evenli.audit.models import NLIModel, OutOfMemory
+from evenli.audit.models.base import Items, ModelInfo, Prepared, plan_batches
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet, distinct_pairs
-from evenli.audit.predictions import Predictions
-from evenli.core.binary import decoding, read_parquet, silence_fd
-from evenli.core.errors import InputError, ModelError, RunError, foreign_code
-from evenli.core.io import hash_files, hash_text, to_plain
+from evenli.audit.predictions import Predictions, RunFolder
+from evenli.audit.results import Repeat
+from evenli.core.errors import ModelError, RunError, foreign_code
+from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import LABELS
-from evenli.core.parse import check_regular
-from evenli.core.store import ANEW, RunDir, read_manifest
-from evenli.core.temporary import is_temporary
 from evenli.core.terminal import Progress
+
+_SHARE, _MOST = 16, 64
+"""One pair in so many is asked again, at most this many."""
+_ROUNDING, _COARSE = 1e-3, 5e-2
+_COARSE_TYPES = {"bfloat16", "float16", "int8"}
+"""Types whose rounding depends on the batch: half precision, and activations that are scaled batch by batch."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +48,8 @@ class PredictSettings:
     details: Mapping[str, Any] = field(default_factory=dict)
     overwrite: bool = False
     check_first: Callable[[Predictions], None] | None = None
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_warning: Callable[[str], None] = lambda _: None
 
 
 def predict(
@@ -60,9 +57,6 @@ def predict(
     sets: Sequence[PairSet],
     folder: RunFolder | None = None,
     settings: PredictSettings | None = None,
-    *,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_warning: Callable[[str], None] = lambda message: None,
 ) -> Predictions:
     """Score every pair of every set, in order, and return the table.
 
@@ -70,7 +64,7 @@ def predict(
     a complete run is returned without asking the model again. Ids must be unique within a suite.
     """
     settings = settings or PredictSettings()
-    job = _Job(model, sets, settings, on_progress, on_warning)
+    job = _Job(model, sets, settings)
     if folder is None:
         return job.score()
     note = str(getattr(model, "note", ""))
@@ -87,29 +81,12 @@ def predict(
             if settings.check_first is not None:
                 settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
             shutil.rmtree(folder.path / "shards", ignore_errors=True)  # left where the process was killed before this
-            on_warning(f"the run in {folder.path} is complete; its predictions are reused")
+            settings.on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return complete
         predictions = job.score(folder, resume=stored is not None)
     if note:  # said at the end: a run that is refused has one line to say
-        on_warning(note)
+        settings.on_warning(note)
     return predictions
-
-
-def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings) -> dict[str, Any]:
-    info = model.info
-    # Two runs with the same plan have the same predictions, so one may continue the other.
-    answers = (info.fingerprint, info.dtype, info.device, info.labels, info.max_length)
-    return {
-        "status": "running",
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "model": info.to_dict(),
-        "data": [pairs.card().to_dict() for pairs in sets],
-        "seed": settings.seed,
-        "settings": dict(settings.details),
-        "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
-        # How a language model was asked, and what its server can do.
-        **({"prompting": model.prompting} if hasattr(model, "prompting") else {}),
-    }
 
 
 def _described(stored: dict[str, Any], info: ModelInfo) -> str:
@@ -125,16 +102,9 @@ def _described(stored: dict[str, Any], info: ModelInfo) -> str:
 class _Job:
     """The pairs of one run, the model that is asked, and the directory that finished batches go to."""
 
-    def __init__(
-        self,
-        model: NLIModel,
-        sets: Sequence[PairSet],
-        settings: PredictSettings,
-        on_progress: Callable[[Progress], None],
-        on_warning: Callable[[str], None],
-    ) -> None:
-        self.model, self.header, self.check_first = model, _header(model, sets, settings), settings.check_first
-        self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
+    def __init__(self, model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings) -> None:
+        self.model, self.check_first = model, settings.check_first
+        self.progress, self.warn = settings.on_progress, settings.on_warning
         asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *PAIR_COLUMNS, *s.extra) for s in sets]
         self.asked = pl.concat(asked, how="diagonal")
         ids = self.asked.group_by("suite").agg(pl.col("id").n_unique())["id"].sum()
@@ -148,6 +118,21 @@ class _Job:
         self.columns = (*LABELS, *getattr(model, "details", ()))
         self._folder: RunFolder | None = None
         self._numbers = count()
+        self._tokens: int | None = None  # of a batch that fits into memory, once one did not
+        info = model.info
+        # Two runs with the same plan have the same predictions, so one may continue the other.
+        answers = (info.fingerprint, info.dtype, info.device, info.labels, info.max_length)
+        self.header: dict[str, Any] = {
+            "status": "running",
+            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "model": info.to_dict(),
+            "data": [pairs.card().to_dict() for pairs in sets],
+            "seed": settings.seed,
+            "settings": dict(settings.details),
+            "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
+            # How a language model was asked, and what its server can do.
+            **({"prompting": model.prompting} if hasattr(model, "prompting") else {}),
+        }
 
     def score(self, folder: RunFolder | None = None, *, resume: bool = False) -> Predictions:
         """Ask everything that is not stored yet."""
@@ -165,7 +150,10 @@ class _Job:
 
         logits = np.full((self.distinct.height, len(self.columns)), np.nan, dtype=np.float32)
         if folder is not None and resume:
-            self._read(folder, logits)
+            if damaged := folder.read_shards(logits, self.columns):
+                self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
+            if done := int((~np.isnan(logits[:, 0])).sum()):
+                self.warn(f"continuing an interrupted run: {done} of {len(logits)} pairs are done")
         if hasattr(self.model, "begin"):  # who is paid says what it will cost
             self.model.begin(prepared, logits, self.warn)
         # The first set is planned apart from the rest, so that batches do not depend on whether a run was interrupted.
@@ -188,23 +176,12 @@ class _Job:
             "distinct_pairs": self.distinct.height,
             "truncated": prepared.truncated,
         }
-        repeat = ask_again(self.model, self.ask, prepared, logits)
-        self.header["repeat"] = repeat.to_dict()
-        if not repeat.stable:
-            self.warn(remark(repeat, self.model.info.name))
+        self.header["repeat"] = self._ask_again(prepared, logits).to_dict()
         if hasattr(self.model, "usage"):
             self.header["usage"] = to_plain(self.model.usage())
         if folder is not None:
             folder.finish(table, self.header)
         return Predictions(table, {**self.header, "status": "complete"})
-
-    def _read(self, folder: RunFolder, logits: NDArray[np.float32]) -> None:
-        """Fill in what an interrupted run left."""
-        if damaged := folder.read_shards(logits, self.columns):
-            self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
-        done = int((~np.isnan(logits[:, 0])).sum())
-        if done:
-            self.warn(f"continuing an interrupted run: {done} of {len(logits)} pairs are done")
 
     def _open(self, folder: RunFolder | None, resume: bool) -> None:
         """Write the header; only now is an old run deleted if this one begins anew."""
@@ -226,7 +203,7 @@ class _Job:
     def _score_rows(self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32]) -> None:
         """Fill the logits of some distinct pairs, batch by batch."""
         done = int((~np.isnan(logits[:, 0])).sum())
-        for chosen, scores in self.ask.batches(rows, prepared, logits):
+        for chosen, scores in self._batches(rows, prepared, logits):
             bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
             if bad.size:
                 pair = self.distinct.row(int(chosen[bad[0]]), named=True)
@@ -240,6 +217,67 @@ class _Job:
             stage = " ".join(["scoring", getattr(self.model, "status", "")]).strip()
             self.progress(Progress(done, self.distinct.height, stage))
 
+    def _batches(
+        self, rows: NDArray[np.int64], prepared: Prepared, scores: NDArray[np.float32]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Score the given rows that are not in ``scores`` yet: rows and numbers, as they come."""
+        model = self.model
+        if hasattr(model, "stream"):
+            missing = rows[np.isnan(scores[rows]).any(axis=1)]
+            for at, numbers in model.stream(prepared.take(missing)) if missing.size else ():
+                yield missing[at], numbers
+            return
+        if hasattr(model, "plan") and rows.size:
+            batches = model.plan(prepared.take(rows))
+        else:
+            batches = plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget)
+        for batch in batches:
+            chosen = rows[batch]
+            if np.isnan(scores[chosen]).any():
+                yield chosen, self._ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
+
+    def _ask(self, items: Items, length: int) -> NDArray[np.float32]:
+        """Score a batch, ``length`` tokens its longest item; one that does not fit is halved, and later ones too."""
+        size = len(items) if self._tokens is None else max(1, self._tokens // length)
+        if len(items) > size:
+            return np.concatenate([self._ask(items[i : i + size], length) for i in range(0, len(items), size)])
+        try:
+            with foreign_code(f"{self.model.info.name} failed on a batch: "):
+                return self.model.logits(items)
+        except OutOfMemory:
+            if len(items) == 1:
+                raise ModelError(
+                    "out of memory on a single pair; use a smaller model or shorter inputs (--max-length)"
+                ) from None
+        self._tokens = len(items) // 2 * length
+        self.warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
+        return self._ask(items, length)
+
+    def _ask_again(self, prepared: Prepared, logits: NDArray[np.float32]) -> Repeat:
+        """Ask a sample once more, and say so where the answers differ.
+
+        Answers that an interrupted run left are asked again like any other: a run that continues ends with the result
+        of one that was never interrupted, and a model that differs from process to process is noticed.
+        """
+        model, size = self.model, min(_MOST, -(-len(logits) // _SHARE))
+        rows = np.sort(np.random.default_rng(0).choice(len(logits), size, replace=False))
+        again = np.empty((size, len(LABELS)), dtype=np.float64)
+        for batch in plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget):
+            batch = batch[::-1]  # another place in the batch as well
+            again[batch] = self._ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))[:, :3]
+        with np.errstate(invalid="ignore"):
+            first, second = (softmax(run, axis=1) for run in (logits[rows, :3].astype(np.float64), again))
+        changed = int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
+        tolerance = _COARSE if model.info.dtype in _COARSE_TYPES else _ROUNDING
+        repeat = Repeat(size, float(np.abs(first - second).max()), changed, tolerance)
+        if not repeat.stable:
+            self.warn(
+                f"{model.info.name} does not repeat itself: {size} pairs asked again in other batches have "
+                f"probabilities that differ by up to {repeat.largest:.2g} ({changed} answers changed); numbers of two "
+                "runs will differ"
+            )
+        return repeat
+
     def _table(self, logits: NDArray[np.float32], rows: int | None = None) -> pl.DataFrame:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
@@ -247,127 +285,3 @@ class _Job:
         ours = ("suite", *PAIR_COLUMNS, *self.columns)
         extra = [name for name in self.asked.columns if name not in ours]  # columns of the user's own stand last
         return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
-
-
-SCHEMA = 3
-"""Version of run.json and results.json; raised when a key changes its meaning."""
-
-_KIND = "prediction run"
-_CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
-_FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
-"""What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
-_SHARD = re.compile(r"\d{6}-[0-9a-f]{16}\.parquet")
-"""Number and hash of a shard."""
-
-
-class RunFolder(RunDir):
-    """A directory that holds one prediction run."""
-
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(path, kind=_KIND, manifest="run.json", owned=(*_FILES, "shards"), schema=SCHEMA)
-        self.predictions_file = self.path / "predictions.parquet"
-        self.results_file = self.path / "results.json"
-        self._shards = self.path / "shards"
-
-    def foreign_files(self) -> list[str]:
-        """Names in the directory that we did not write; names that anyone might use count only beside a run.json."""
-        foreign = super().foreign_files()
-        if not self.exists():
-            foreign += [name for name in _FILES if (self.path / name).exists()]
-        if self._shards.is_dir() and not all(_is_shard(file) for file in self._shards.iterdir()):
-            foreign.append("shards")
-        return foreign
-
-    def header(self) -> dict[str, Any] | None:
-        """The stored header, None for a new directory."""
-        self.check()
-        return read_header(self.manifest_file) if self.exists() else None
-
-    def write_results(self, results: dict[str, Any]) -> None:
-        """Replace results.json, and its hash in run.json."""
-        file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
-        if not self.exists():
-            return
-        header = read_header(self.manifest_file)
-        self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
-
-    def verify(self, *names: str) -> None:
-        """Refuse files that are not those that run.json describes; a file without a hash there is refused as well."""
-        stored = read_header(self.manifest_file).get("files", {})
-        for name in names:
-            file = self.path / name
-            if not file.is_file() or hash_files([file]) != stored.get(name):
-                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else ANEW
-                raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
-
-    def write_shard(
-        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], columns: Sequence[str] = LABELS
-    ) -> None:
-        """Store one finished batch atomically."""
-        frame = pl.DataFrame({"row": rows, **{name: scores[:, i] for i, name in enumerate(columns)}})
-        buffer = BytesIO()
-        frame.write_parquet(buffer, compression="uncompressed", statistics=False)
-        # The hash in the name finds a damaged shard. Not synced: a power cut costs at most the last batches, and a sync
-        # per batch would cost more than scoring it.
-        content = buffer.getvalue()
-        self.write(f"shards/{number:06d}-{sha256(content).hexdigest()[:16]}.parquet", content, sync=False)
-
-    def shard_files(self) -> list[Path]:
-        """Finished shards in order; a file of another name among them is refused."""
-        files = sorted(file for file in self._shards.glob("*.parquet") if not is_temporary(file))
-        for file in files:
-            if not _SHARD.fullmatch(file.name):
-                raise RunError(f"unexpected file {file} among the shards; remove it and run the same command again")
-        return files
-
-    def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS) -> list[str]:
-        """Fill in the numbers of all finished rows; returns the names of damaged shards, which are deleted."""
-        damaged = []
-        for file in self.shard_files():
-            try:
-                check_regular(file)
-                content = file.read_bytes()
-                if not file.stem.endswith(sha256(content).hexdigest()[:16]):
-                    raise OSError("the hash differs")
-                frame = read_parquet(file, content=content)
-                scores[frame["row"].to_numpy()] = frame.select(columns).to_numpy()
-            except (OSError, InputError, IndexError, pl.exceptions.PolarsError):
-                damaged.append(file.name)
-                shutil.rmtree(file) if file.is_dir() else file.unlink()
-        return damaged
-
-    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
-        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""
-        self.write(self.predictions_file.name, lambda file: table.write_parquet(file, compression="zstd"))
-        files = {self.predictions_file.name: hash_files([self.predictions_file])}
-        self.write_manifest({**header, "status": "complete", "files": files})
-        shutil.rmtree(self._shards, ignore_errors=True)
-
-
-def read_header(file: Path) -> dict[str, Any]:
-    """Read run.json; refuse a damaged one or one of another version."""
-    header = read_manifest(file, kind=_KIND, schema=SCHEMA)
-    if header.get("status") == "running":
-        return header
-    model, data = header.get("model"), header.get("data")
-    usable = {
-        "status": header.get("status") == "complete",
-        "model": isinstance(model, dict) and "name" in model,
-        "data": isinstance(data, list) and all(isinstance(entry, dict) for entry in data),
-    }
-    missing = [key for key, ok in usable.items() if not ok]
-    if missing:
-        raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {ANEW}")
-    return header
-
-
-def _is_shard(file: Path) -> bool:
-    """Whether we wrote it; the name alone could be a part of anyone's data set."""
-    if is_temporary(file):
-        return True
-    try:
-        named = file.is_file() and _SHARD.fullmatch(file.name)
-        with decoding(file), silence_fd():
-            return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
-    except (OSError, InputError):
-        return False

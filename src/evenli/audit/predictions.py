@@ -1,20 +1,39 @@
-"""The one table on disk: what was asked, and three logits for each pair."""
+"""The one table on disk, and the directory of the run that makes it.
+
+Files of a run directory:
+    run.json               what was asked of whom; status running or complete
+    shards/NNNNNN-HASH.parquet  one finished batch each, removed at the end
+    predictions.parquet, results.json, and what ``audit --report`` adds
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli._version import __version__
 from evenli.audit.pairs import PAIR_COLUMNS
-from evenli.core.binary import read_parquet
+from evenli.audit.results import Timings
+from evenli.core.binary import decoding, read_parquet, silence_fd
 from evenli.core.errors import InputError, RunError, translated
+from evenli.core.estimate import Estimate
+from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
-from evenli.core.store import ANEW
+from evenli.core.parse import check_regular
+from evenli.core.record import Record
+from evenli.core.store import ANEW, RunDir, read_manifest
+from evenli.core.temporary import is_temporary
+from evenli.stats.proportion import share_of
 from evenli.stats.sample import LogitTable, Sample
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
@@ -45,10 +64,6 @@ class Predictions(LogitTable):
     @cached_property
     def _samples(self) -> dict[tuple[str, bool], Sample]:
         return {}
-
-    def subset(self, *names: str) -> Predictions:
-        """Rows of the named subsets."""
-        return Predictions(self.frame.filter(pl.col("subset").is_in(names)), self.header)
 
     @property
     def answers(self) -> list[str]:
@@ -84,36 +99,203 @@ class Predictions(LogitTable):
             raise RunError(f"{path} is missing; run the command that made it again")
         with translated("", f"; {ANEW}", into=RunError, kinds=(InputError,)):
             frame = read_parquet(Path(path))
-        header = dict(header or {})
+        header = header or {}
         if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
         if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {ANEW}")
-        # Read as numbers whatever they are stored as: these columns are not part of the layout that was checked.
-        further = _further(frame, header)
+        # Columns that a language model adds, as its header says. Read as numbers whatever they are stored as: they are
+        # not part of the layout that was checked.
+        asked = header.get("prompting")
+        named = asked.get("columns") if isinstance(asked, dict) else None
+        others = [name for name in frame.columns if name not in COLUMNS]
+        further = [name for name in others if isinstance(named, list) and name in named]
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
-        own = [name for name in frame.columns if name not in {*COLUMNS, *further}]
-        return cls(frame.select(*COLUMNS, *numbers, *own), header)
-
-
-def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:
-    """Columns that a language model adds to the three numbers, as its header says."""
-    asked = header.get("prompting")
-    named = asked.get("columns") if isinstance(asked, dict) else None
-    given = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
-    return [name for name in frame.columns if name in given and name not in COLUMNS]
+        return cls(frame.select(*COLUMNS, *numbers, *(name for name in others if name not in further)), header)
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:
     """What is wrong with the rows, or nothing; ``data`` are the cards of the pair sets that were asked."""
     finite = pl.all_horizontal(pl.col(LABELS).cast(pl.Float64, strict=False).is_finite().fill_null(False))
-    bad = frame.height - int(frame.select(finite.sum()).item())
-    if bad:
+    if bad := frame.height - int(frame.select(finite.sum()).item()):
         return f"the logits of {bad} row(s) are not finite numbers"
-    repeated = frame.height - frame.select(pl.struct("suite", "id").n_unique()).item()
-    if repeated:
+    if repeated := frame.height - frame.select(pl.struct("suite", "id").n_unique()).item():
         return f"{repeated} row(s) stand there twice"
     counts = [entry["rows"] for entry in data if isinstance(entry.get("rows"), int)]
     if counts and len(counts) == len(data) and sum(counts) != frame.height:
         return f"it has {frame.height} rows, and {sum(counts)} were asked"
     return ""
+
+
+class PredictionSummary(Record, frozen=True):
+    """How often each label was predicted, and how often that was right; 95 % intervals take pairs as independent.
+
+    Attributes:
+        pairs: How many were asked.
+        predicted: Answers by label.
+        gold: Pairs with a gold label.
+        accuracy: Of these, the share that was answered right.
+        timings: How long asking took; None where the table does not say.
+        abstained: Pairs without an answer, of a language model.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("abstained",)
+    computed: ClassVar[Mapping[str, str]] = {"shares": "shares"}
+
+    pairs: int
+    predicted: dict[str, int]
+    gold: int
+    accuracy: Estimate
+    timings: Timings | None = None
+    abstained: int | None = None
+
+    @property
+    def shares(self) -> dict[str, Estimate]:
+        """Share of every label."""
+        return {name: share_of(count, self.pairs) for name, count in self.predicted.items()}
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        shown = [f"{name} {self.predicted[name]} ({share.shown})" for name, share in self.shares.items()]
+        if self.abstained is not None:
+            shown.append(f"abstained {self.abstained}")
+        lines = [f"{self.pairs} pairs: {', '.join(shown)}"]
+        if self.gold:
+            lines.append(f"accuracy {self.accuracy.shown} on {self.gold} pairs with a gold label")
+        return [*lines, "95% intervals, for pairs that are independent of each other"]
+
+
+def summarise(predictions: Predictions) -> PredictionSummary:
+    """Count the answers of a table, and those that are right where there is a gold label."""
+    answers, gold, timings = predictions.answers, predictions.frame["gold"], predictions.header.get("timings")
+    right = [answer == label for answer, label in zip(answers, gold.to_list(), strict=True) if label]
+    return PredictionSummary(
+        pairs=len(answers),
+        predicted={label: answers.count(label) for label in LABELS},
+        gold=len(right),
+        accuracy=share_of(sum(right), len(right)),
+        timings=Timings.from_dict(timings) if timings else None,
+        abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
+    )
+
+
+SCHEMA = 3
+"""Version of run.json and results.json; raised when a key changes its meaning."""
+
+_KIND = "prediction run"
+_CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
+_FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
+"""What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
+_SHARD = re.compile(r"\d{6}-[0-9a-f]{16}\.parquet")
+"""Number and hash of a shard."""
+
+
+class RunFolder(RunDir):
+    """A directory that holds one prediction run."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, kind=_KIND, manifest="run.json", owned=(*_FILES, "shards"), schema=SCHEMA)
+        self.predictions_file = self.path / "predictions.parquet"
+        self.results_file = self.path / "results.json"
+        self._shards = self.path / "shards"
+
+    def foreign_files(self) -> list[str]:
+        """Names in the directory that we did not write; names that anyone might use count only beside a run.json."""
+        foreign = super().foreign_files()
+        if not self.exists():
+            foreign += [name for name in _FILES if (self.path / name).exists()]
+        if self._shards.is_dir() and not all(_is_shard(file) for file in self._shards.iterdir()):
+            foreign.append("shards")
+        return foreign
+
+    def header(self) -> dict[str, Any] | None:
+        """The stored header, None for a new directory."""
+        self.check()
+        return read_header(self.manifest_file) if self.exists() else None
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        """Replace results.json, and its hash in run.json."""
+        file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
+        if self.exists():
+            header = read_header(self.manifest_file)
+            self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
+
+    def verify(self, *names: str) -> None:
+        """Refuse files that are not those that run.json describes; a file without a hash there is refused as well."""
+        stored = read_header(self.manifest_file).get("files", {})
+        for name in names:
+            file = self.path / name
+            if not file.is_file() or hash_files([file]) != stored.get(name):
+                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else ANEW
+                raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
+
+    def write_shard(
+        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], columns: Sequence[str] = LABELS
+    ) -> None:
+        """Store one finished batch atomically."""
+        frame = pl.DataFrame({"row": rows, **{name: scores[:, i] for i, name in enumerate(columns)}})
+        buffer = BytesIO()
+        frame.write_parquet(buffer, compression="uncompressed", statistics=False)
+        # The hash in the name finds a damaged shard. Not synced: a power cut costs at most the last batches, and a sync
+        # per batch would cost more than scoring it.
+        content = buffer.getvalue()
+        self.write(f"shards/{number:06d}-{sha256(content).hexdigest()[:16]}.parquet", content, sync=False)
+
+    def shard_files(self) -> list[Path]:
+        """Finished shards in order; a file of another name among them is refused."""
+        files = sorted(file for file in self._shards.glob("*.parquet") if not is_temporary(file))
+        for file in files:
+            if not _SHARD.fullmatch(file.name):
+                raise RunError(f"unexpected file {file} among the shards; remove it and run the same command again")
+        return files
+
+    def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS) -> list[str]:
+        """Fill in the numbers of all finished rows; returns the names of damaged shards, which are deleted."""
+        damaged = []
+        for file in self.shard_files():
+            try:
+                check_regular(file)
+                content = file.read_bytes()
+                if not file.stem.endswith(sha256(content).hexdigest()[:16]):
+                    raise OSError("the hash differs")
+                frame = read_parquet(file, content=content)
+                scores[frame["row"].to_numpy()] = frame.select(columns).to_numpy()
+            except (OSError, InputError, IndexError, pl.exceptions.PolarsError):
+                damaged.append(file.name)
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+        return damaged
+
+    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
+        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""
+        self.write(self.predictions_file.name, lambda file: table.write_parquet(file, compression="zstd"))
+        files = {self.predictions_file.name: hash_files([self.predictions_file])}
+        self.write_manifest({**header, "status": "complete", "files": files})
+        shutil.rmtree(self._shards, ignore_errors=True)
+
+
+def read_header(file: Path) -> dict[str, Any]:
+    """Read run.json; refuse a damaged one or one of another version."""
+    header = read_manifest(file, kind=_KIND, schema=SCHEMA)
+    if header.get("status") == "running":
+        return header
+    model, data = header.get("model"), header.get("data")
+    usable = {
+        "status": header.get("status") == "complete",
+        "model": isinstance(model, dict) and "name" in model,
+        "data": isinstance(data, list) and all(isinstance(entry, dict) for entry in data),
+    }
+    if missing := [key for key, ok in usable.items() if not ok]:
+        raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {ANEW}")
+    return header
+
+
+def _is_shard(file: Path) -> bool:
+    """Whether we wrote it; the name alone could be a part of anyone's data set."""
+    if is_temporary(file):
+        return True
+    try:
+        named = file.is_file() and _SHARD.fullmatch(file.name)
+        with decoding(file), silence_fd():
+            return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
+    except (OSError, InputError):
+        return False

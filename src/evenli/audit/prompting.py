@@ -5,6 +5,8 @@ These are means over all rows of a suite, so their intervals come from occupatio
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ NO_ANSWER = -1
 def prompting_measures(predictions: Predictions, scoring: Scoring | None = None) -> dict[str, MeasureResult]:
     """Every measure of this page, with intervals; by gender also the abstentions of each group."""
     sample = Sample(predictions)
-    entries = _entries(sample)
+    entries = _entries(sample, predictions.abstained.astype(np.float32))
     estimates = estimate_measures(sample, entries, [None], scoring)
     return {entry.name: entry.result(estimates[entry.name, None]) for entry in entries}
 
@@ -56,25 +58,18 @@ def _prompt_answers(frame: pl.DataFrame, prompt: str, orders: list[str]) -> NDAr
     return np.where(2 * answered > len(orders), total.argmax(axis=1), NO_ANSWER)
 
 
-def _first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
-    """Whether the answer is the option that was listed first; orders are initials, as in ``NCE``."""
-    first = next((number for number, label in enumerate(LABELS) if label[0].upper() == order[:1]), NO_ANSWER)
-    return np.asarray((answers == first) & (answers != NO_ANSWER))
-
-
 def _alike(answers: list[NDArray[np.int64]]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether all answers of a pair are the same, and whether there is any; silence is no answer, also not the same."""
     same = np.all([answer == answers[0] for answer in answers], axis=0) & (answers[0] != NO_ANSWER)
     return np.asarray(same), np.any([answer != NO_ANSWER for answer in answers], axis=0)
 
 
-def _entries(sample: Sample) -> list[Measure]:
+def _entries(sample: Sample, abstained: NDArray[np.float32]) -> list[Measure]:
     views = view_answers(sample.frame)
     prompts = list(dict.fromkeys(prompt for prompt, _ in views))
     orders = list(dict.fromkeys(order for _, order in views))
     if len(views) < len(prompts) * len(orders):  # not every wording in every order: nothing to compare
         views, prompts, orders = {}, [], []
-    abstained = Predictions(sample.frame).abstained.astype(np.float32)
     entries = [_share(ABSTAINED, "Abstentions", "share of pairs without an answer", abstained, 0, "more abstentions")]
     entries += _by_group(sample, abstained)
     if len(orders) > 1:
@@ -84,17 +79,19 @@ def _entries(sample: Sample) -> list[Measure]:
         text = "of the wordings answered in any option order, the share answered alike in all, mean over pairs"
         agree = same / np.maximum(some, 1)
         entries.append(_share("order_agreement", "Order agreement", text, agree, 1, "steadier", some > 0))
-        place = np.stack([_first_place(answers, order) for (_, order), answers in views.items()])
-        given = np.stack([answers != NO_ANSWER for answers in views.values()])
-        share = place.sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+        # Orders are initials, as in NCE.
+        numbers = {label[0].upper(): number for number, label in enumerate(LABELS)}
+        first = np.array([numbers.get(order[:1], NO_ANSWER) for _, order in views])
+        answers = np.stack(list(views.values()))
+        given = answers != NO_ANSWER
+        share = (given & (answers == first[:, None])).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
         text = "of a pair's answers, the share that is the option listed first, mean over pairs; 1/3 without preference"
-        answered = np.asarray(given.any(axis=0))
-        entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", answered))
+        some = given.any(axis=0)
+        entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", some))
     if len(prompts) > 1:
         alike, answered = _alike([_prompt_answers(sample.frame, prompt, orders) for prompt in prompts])
         text = "of the pairs answered in any wording, the share answered alike in all, each averaged over option orders"
-        shares = alike.astype(np.float32)
-        entries.append(_share("prompt_agreement", "Wording agreement", text, shares, 1, "steadier", answered))
+        entries.append(_share("prompt_agreement", "Wording agreement", text, alike, 1, "steadier", answered))
     mass = sample.frame[MASS].to_numpy()
     text = "mean probability that the three labels have together"
     return [*entries, _share("label_mass", "Label mass", text, mass, 1, "more of the probability")]
@@ -104,7 +101,7 @@ def _share(
     name: str,
     title: str,
     formula: str,
-    values: NDArray[np.floating],
+    values: NDArray[Any],
     ideal: float,
     direction: str,
     rows: NDArray[np.bool_] | None = None,

@@ -6,7 +6,7 @@ A number that is undefined is NaN in Python and null in JSON, with the reason in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -286,14 +286,6 @@ class AuditResult(Record, frozen=True, kw_only=True):
     def data_of(self, suite: str) -> DataCard | None:
         """The pair set of a suite."""
         return next((card for card in self.data if card.suite == suite), None)
-
-    def estimates(self) -> Iterator[tuple[str, str, str | None, Estimate]]:
-        """Every number: suite, measure, stereotype (None for all occupations) and estimate."""
-        for suite, result in self.suites.items():
-            for name, measure in result.measures.items():
-                yield suite, name, None, measure
-                for stereotype, estimate in measure.by_stereotype.items():
-                    yield suite, name, stereotype, estimate
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the suites stand at the top."""

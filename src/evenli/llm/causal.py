@@ -13,6 +13,7 @@ import inspect
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,9 @@ class Question:
 class CausalModel:
     """The backend ``causal:DIRECTORY``, ``causal:ID[@REVISION]`` or ``causal:FILE.gguf``, asked in every view."""
 
+    named_labels, bucket = True, 1
+    _prior: NDArray[np.float64] | None = None
+
     def __init__(self, target: str, request: ModelRequest) -> None:
         options = request.options
         if options.labels:
@@ -64,11 +68,9 @@ class CausalModel:
         self._shared: list[tuple[int, ...]] = []
         self._caches: dict[int, Any] = {}
         self._packs: bool | None = None  # whether the network takes packed rows; tried with the first questions
-        on_cpu = self._device.startswith("cpu")
-        self.bucket, self.token_budget = 1, options.token_budget or (2_048 if on_cpu else 65_536)
+        self.token_budget = options.token_budget or (2_048 if self._device.startswith("cpu") else 65_536)
         self.prompting = {"mode": "log-probabilities of whole answers", "chat_template": self._template}
         self.prompting |= prompts.card(self.views)
-        self.named_labels = True
         calibrated = " calibrated" if options.prompting.calibrate else ""
         begun = f" {self._first}" if self._first else ""
         self.info = ModelInfo(
@@ -82,7 +84,6 @@ class CausalModel:
             dtype=dtype,
             max_length=self._limit,
         )
-        self._prior: NDArray[np.float64] | None = None
         if options.prompting.calibrate:
             self._prior = prompts.measure_prior(self)
 
@@ -100,17 +101,15 @@ class CausalModel:
         message = [{"role": "user", "content": text}]
         return str(self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
-    def _begun(self, row: tuple[int, ...]) -> tuple[int, ...]:
-        return row if row[: len(self._first)] == self._first else (*self._first, *row)
-
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise every pair in every view, and find what the pairs of a view begin with."""
         columns, self._shared, self._caches = [], [], {}
+        begin = self._first
         for view in self.views:
             texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
             # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
             ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
-            rows = [self._begun(tuple(row)) for row in ids["input_ids"]]
+            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids["input_ids"])]
             if self._limit is not None and max(map(len, rows)) > self._limit:
                 raise ModelError(
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "
@@ -124,8 +123,7 @@ class CausalModel:
         items = [Question(*fields) for fields in zip(known, zip(*columns, strict=True), strict=True)]
         if self._packs is None:
             self._packs = self._can_pack(items)
-        lengths = np.array([len(item.endings[0]) for item in items], dtype=np.int32)
-        return Prepared(items, lengths)
+        return Prepared(items, np.array([len(item.endings[0]) for item in items], dtype=np.int32))
 
     def logits(self, items: Sequence[Question]) -> NDArray[np.float32]:
         """Ask a batch in every view."""
@@ -148,28 +146,23 @@ class CausalModel:
         """Whether the network takes packed rows: some questions are asked both ways, and must get the same answer."""
         longest = max(map(len, self._shared)) + packing.WIDEST
         windows = [getattr(self._model.config, name, None) for name in ("sliding_window", "attention_window_size")]
-        if "position_ids" not in inspect.signature(self._model.forward).parameters:
-            return False
-        if any(isinstance(window, int) and window < longest for window in windows):
+        narrow = any(isinstance(window, int) and window < longest for window in windows)
+        if narrow or "position_ids" not in inspect.signature(self._model.forward).parameters:
             return False
         # A family as packed rows have it, and a stranger beside it.
-        few = [items[at] for at in next(self.plan(items))[:2]] + [items[-1]]
-        few = [Question(0, item.endings) for item in few]
-        limit = _ALIKE[self.info.dtype]
+        few = [Question(0, items[at].endings) for at in (*next(self.plan(items))[:2], -1)]
         try:
             with self._torch.inference_mode(), np.errstate(invalid="ignore"):
-                return bool(np.abs(self._packed(0, few) - self._plain(0, few)).max() < limit)
+                return bool(np.abs(self._packed(0, few) - self._plain(0, few)).max() < _ALIKE[self.info.dtype])
         except (RuntimeError, ValueError, TypeError, NotImplementedError):
             return False
 
     def _packed(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, the hypotheses of a premise in one row."""
         endings = [item.endings[view] for item in items]
-        groups: dict[int, list[list[int]]] = {}
-        for family in packing.families([item.premise for item in items], endings):
-            groups.setdefault(len(family), []).append(family)
         scores = np.empty((len(items), len(LABELS)))
-        for group in groups.values():
+        for _, families in groupby(packing.families([item.premise for item in items], endings), key=len):
+            group = list(families)
             scores[np.array(group)] = self._score_packs(view, [[endings[at] for at in family] for family in group])
         return scores
 
@@ -211,10 +204,9 @@ class CausalModel:
     def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, one question a row."""
         scores = np.empty((len(items), len(LABELS)))
-        groups: dict[int, list[int]] = {}
-        for at, item in enumerate(items):
-            groups.setdefault(len(item.endings[view]), []).append(at)
-        for rows in groups.values():
+        lengths = np.array([len(item.endings[view]) for item in items])
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length).tolist()
             scores[rows] = self._score(view, [items[row].endings[view] for row in rows])
         return scores
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,22 +81,13 @@ class Usage(Record, frozen=True):
     cost: float | None = None
 
 
-class Reply(NamedTuple):
-    """What one pair got in one view."""
-
-    scores: NDArray[np.float64]  # log-probabilities of the labels
-    mass: float
-    tokens: NDArray[np.int64]  # of questions and answers
-
-
 class Spending:
     """Tokens and money: what was spent, what is on its way, and the limit."""
 
     def __init__(self, settings: Prompting) -> None:
         self.tokens = [0, 0]
         self._price, self._limit = settings.price, settings.max_cost
-        self._under_way = 0
-        self._largest = 0.0
+        self._under_way, self._largest = 0, 0.0
 
     def cost(self, prompt: float, answer: float) -> float:
         """In the currency of the price."""
@@ -134,6 +125,7 @@ class ChatModel:
 
     bucket, named_labels = 1_000_000, True
     token_budget = 64 * bucket
+    _prior: NDArray[np.float64] | None = None
 
     def __init__(self, target: str, request: ModelRequest) -> None:
         if request.options.labels:
@@ -141,39 +133,30 @@ class ChatModel:
         self._settings = settings = request.options.prompting
         self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
         self._server = Server(Address.parse(target))
-        self.spending = Spending(settings)
-        self.abilities = probe(self._server, self.views[0])
+        self.spending, self.abilities = Spending(settings), probe(self._server, self.views[0])
         self._samples = 1 if self.abilities.top_logprobs else settings.samples
         self.details = (*prompts.details(self.views), *TOKENS)
         how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
         self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
         self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
-        self.note = self._note()
-        asked = (self._server.address.host, self.abilities.model, self.abilities.described, how, self._samples)
+        host, count = self._server.address.host, self.abilities.top_logprobs
+        self.note = "" if count >= _TOP else f"{host} gives {count} top log-probabilities, not {_TOP}"
+        if not count:
+            shares = f"the numbers are shares of {self._samples} generated answers"
+            self.note = f"{host} gives no log-probabilities: {shares}"
+        asked = (host, self.abilities.model, self.abilities.described, how, self._samples)
         calibrated = " calibrated" if settings.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,
             backend="chat",
             name=self.abilities.model,
-            fingerprint=hash_text(
-                repr((asked, self.abilities.top_logprobs, prompts.identity(self.views))) + calibrated
-            ),
+            fingerprint=hash_text(repr((asked, count, prompts.identity(self.views))) + calibrated),
             labels=LABELS,
-            device=self._server.address.host,
+            device=host,
             dtype="unknown",
         )
-        self._prior: NDArray[np.float64] | None = None
         if settings.calibrate:
             self._prior = prompts.measure_prior(self)
-
-    def _note(self) -> str:
-        count = self.abilities.top_logprobs
-        if not count:
-            return (
-                f"{self._server.address.host} gives no log-probabilities: the numbers are shares of {self._samples} "
-                "generated answers"
-            )
-        return "" if count >= _TOP else f"{self._server.address.host} gives {count} top log-probabilities, not {_TOP}"
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Keep the texts; the server counts the tokens."""
@@ -187,7 +170,7 @@ class ChatModel:
         if done.any():
             self.spending.add(int(spent[0]), int(spent[1]))
             self.spending._largest = 0.0
-        missing = [item for item, is_done in zip(prepared.items, done, strict=True) if not is_done]
+        missing: Any = prepared.take(np.flatnonzero(~done))
         if not missing:
             return
         again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change
@@ -220,25 +203,28 @@ class ChatModel:
         """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
         # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
         jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
-        answers: dict[int, dict[int, Reply]] = {}
+        shape = len(items), len(self.views)
+        scores, mass, tokens = np.empty((*shape, len(LABELS))), np.empty(shape), np.zeros((len(items), 2), np.float32)
+        missing = np.full(len(items), len(self.views))  # views without an answer yet
         ready: list[int] = []
         since = time.monotonic()
 
-        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Reply]:
+        async def do(job: tuple[int, int], send: Handler) -> int:
             at, view = job
-            return at, view, await self._ask(self.views[view], items[at], send)
+            scores[job], mass[job], used = await self._ask(self.views[view], items[at], send)
+            tokens[at] += used
+            return at
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-            complete = [answers.pop(at) for at in ready]
-            rows = [self._row([replies[view] for view in range(len(self.views))]) for replies in complete]
             done = np.array(ready, dtype=np.int64)
             ready.clear()
-            return done, np.stack(rows)
+            numbers = prompts.combine(scores[done], mass[done], self.views, self._prior)
+            return done, np.concatenate([numbers, tokens[done]], axis=1)
 
         try:
-            for at, view, answer in self._server.work(jobs, do, self._settings.concurrency):
-                answers.setdefault(at, {})[view] = answer
-                if len(answers[at]) == len(self.views):
+            for at in self._server.work(jobs, do, self._settings.concurrency):
+                missing[at] -= 1
+                if not missing[at]:
                     ready.append(at)
                 if ready and (len(ready) >= _GROUP or time.monotonic() - since > _SECONDS):
                     yield group()
@@ -250,28 +236,22 @@ class ChatModel:
         if ready:
             yield group()
 
-    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> Reply:
-        question = view.text(*pair)
-        given: list[dict[str, Any]] = []
-        used: list[tuple[int, int]] = []
+    async def _ask(
+        self, view: prompts.View, pair: Pair, send: Handler
+    ) -> tuple[NDArray[np.float64], float, NDArray[np.int64]]:
+        """Log-probabilities of the labels, their mass, and the tokens of questions and answers."""
+        question, given, tokens = view.text(*pair), [], np.zeros(2, dtype=np.int64)
         for sample in range(self._samples):
-            body = _body(self.abilities, question, sample)
             with self.spending.request():
-                answer = await send(body)
-            used.append(token_counts(answer, question))
-            self.spending.add(*used[-1])
-            given.append(answer)
+                given.append(await send(_body(self.abilities, question, sample)))
+            used = token_counts(given[-1], question)
+            self.spending.add(*used)
+            tokens += used
         if self.abilities.top_logprobs:
             scores, mass = prompts.read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
         else:
             scores, mass = prompts.read_texts([text_of(answer) for answer in given], view)
-        return Reply(scores, mass, np.sum(used, axis=0))
-
-    def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
-        scores, mass = np.stack([reply.scores for reply in replies]), np.array([reply.mass for reply in replies])
-        tokens = np.sum([reply.tokens for reply in replies], axis=0).astype(np.float32)
-        row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
-        return np.concatenate([row, tokens])
+        return scores, mass, tokens
 
     @property
     def status(self) -> str:
@@ -340,14 +320,11 @@ def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilitie
     seconds = (time.monotonic() - started) / 2
     top, difference = 0, math.nan
     if abilities.top_logprobs:
-        try:
+        with suppress(ModelError):  # the server took the field and ignored it
             before, after = (dict(top_logprobs(answer, 1)) for answer in (first, second))
-            top = min(len(before), abilities.top_logprobs)
-            difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
-        except ModelError:
-            top = 0  # the server took the field and ignored it
-        if top < _FEWEST:
-            top, difference = 0, math.nan
+            if len(before) >= _FEWEST:
+                top = min(len(before), abilities.top_logprobs)
+                difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
     tokens, _ = token_counts(first, "")  # 0 where the server does not count
     # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
     seed = None if abilities.top_logprobs else text_of(first) == text_of(second)

@@ -56,18 +56,19 @@ def families(premises: Sequence[int], rows: Sequence[Row]) -> list[list[int]]:
             parts.append([])
         parts[-1].append(at)
     parts_of = [sorted(part, key=lambda at: -len(rows[at])) for parts in groups.values() for part in parts]
-    return sorted(parts_of, key=lambda part: _order(_shape(part, rows)))
+
+    def order(part: list[int]) -> tuple[int, ...]:
+        """Families with as many questions and as many tokens stand together."""
+        trunk, *rest = _shape(part, rows)
+        return (len(rest), *rest, trunk)
+
+    return sorted(parts_of, key=order)
 
 
 def _shape(family: Sequence[int], rows: Sequence[Row]) -> tuple[int, ...]:
     """Lengths of the trunk and of what follows it."""
     trunk = len(common([rows[at] for at in family]))
     return (trunk, *(len(rows[at]) - trunk for at in family))
-
-
-def _order(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Families with as many questions and as many tokens stand together."""
-    return (len(shape), *shape[1:], shape[0])
 
 
 def batches(premises: Sequence[int], rows: Sequence[Row], budget: int) -> Iterator[NDArray[np.int64]]:
@@ -93,21 +94,13 @@ def batches(premises: Sequence[int], rows: Sequence[Row], budget: int) -> Iterat
 
 def pack(members: Sequence[Sequence[Row]], answers: Sequence[Row]) -> Pack:
     """Lay out families with as many questions each; ``answers`` follow each question, where there are any."""
-    trunks = [common(family) for family in members]
-    slots = [trunks]
-    parents = [-1]
-    for at in range(len(members[0])):
+    trunks, questions = [common(family) for family in members], len(members[0])
+    # Slots of tokens and the slot that each continues: the trunk, then the questions, then the answers to each.
+    slots: list[Sequence[Row]] = [trunks]
+    for at in range(questions):
         slots.append([family[at][len(trunk) :] for family, trunk in zip(members, trunks, strict=True)])
-        parents.append(0)
-    for at in range(len(members[0])):
-        for answer in answers:
-            slots.append([answer] * len(members))
-            parents.append(1 + at)
-    return _laid_out(slots, parents, questions=len(members[0]))
-
-
-def _laid_out(slots: Sequence[Sequence[Row]], parents: Sequence[int], questions: int) -> Pack:
-    """Columns for every slot, and who sees whom."""
+    slots += [[answer] * len(members) for _ in range(questions) for answer in answers]
+    parents = [-1, *[0] * questions, *(1 + at for at in range(questions) for _ in answers)]
     widths = [max(map(len, slot)) for slot in slots]
     ends = np.cumsum(widths)
     count, width = len(slots[0]), int(ends[-1])

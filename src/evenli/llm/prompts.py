@@ -29,8 +29,7 @@ CYCLIC = (
     (CONTRADICTION, ENTAILMENT, NEUTRAL),
 )
 """Every label stands once in every place."""
-REVERSED = tuple(order[::-1] for order in CYCLIC)
-ORDERS = {3: CYCLIC, 6: CYCLIC + REVERSED}
+ORDERS = {3: CYCLIC, 6: CYCLIC + tuple(order[::-1] for order in CYCLIC)}
 LETTERS, WORDS = "letters", "words"
 FLOOR = -30.0
 """Log-probability of what got none that can be told from 0."""

@@ -15,7 +15,7 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -66,8 +66,10 @@ class Address:
         if parts.username or parts.password or parts.query:
             raise ModelError(f"a key does not belong into an address, which is stored; put it into {KEY}")
         path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
-        base = f"{parts.scheme}://{parts.netloc}{path}"
-        return cls(base, host, parts.fragment, _is_loopback(host), parts.scheme == "https")
+        is_local = host == "localhost"
+        with contextlib.suppress(ValueError):  # a name and no number
+            is_local = ipaddress.ip_address(host).is_loopback
+        return cls(f"{parts.scheme}://{parts.netloc}{path}", host, parts.fragment, is_local, parts.scheme == "https")
 
     def key(self) -> tuple[str, str]:
         """The key for this host, and the variable that holds it; empty where there is none."""
@@ -78,12 +80,6 @@ class Address:
         if value and not self.is_encrypted and not self.is_local:
             raise ModelError(f"{name} would go to {self.host} unencrypted; use https, or unset it")
         return value, name
-
-
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):  # a name and no number
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 Handler = Callable[[Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
@@ -274,7 +270,7 @@ def _seconds(text: str) -> float:
     return 0.0
 
 
-def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterator[Any]:
+def _threaded(run: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Iterator[Any]:
     """What a coroutine puts, as it comes; in a thread, because a notebook has an event loop of its own."""
     results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
     loop = asyncio.new_event_loop()
@@ -286,10 +282,7 @@ def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterat
         except BaseException as error:  # carried over to the thread that waits
             results.put((False, error))
 
-    async def start() -> None:
-        await run(lambda value: results.put((True, value)))
-
-    task = loop.create_task(start())
+    task = loop.create_task(run(lambda value: results.put((True, value))))
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:

@@ -90,10 +90,9 @@ def robustness(
 
     How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
     """
-    from evenli.audit.audit import default_folder
+    from evenli.audit.audit import default_folder, is_run
+    from evenli.audit.audit import robustness as ask_wordings
     from evenli.audit.report.terminal import show_results
-    from evenli.audit.robustness import is_run
-    from evenli.audit.robustness import robustness as ask_wordings
 
     if charts:
         check_extra("report", "the chart of the wordings")
@@ -127,7 +126,7 @@ def predict(
 
     One table with your columns and three logits per pair. An interrupted run continues.
     """
-    from evenli.audit.prediction_summary import predict_file
+    from evenli.audit.audit import predict_file
 
     if data is None:
         asked = "" if model is None else f" should {model} be asked"

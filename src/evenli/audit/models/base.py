@@ -50,19 +50,20 @@ class Tokens:
     @classmethod
     def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]], pad_id: int) -> Tokens:
         """Join ragged lists."""
-        return cls.join([_flat(ids, types)], pad_id)
+        lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
+        size = int(lengths.sum()) + 1
+        flat = np.fromiter(chain(chain.from_iterable(ids), [pad_id]), np.int32, size)
+        kinds = np.fromiter(chain(chain.from_iterable(types), [0]), np.uint8, size)
+        return cls(flat, kinds, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
     @classmethod
-    def join(cls, blocks: Sequence[Flat], pad_id: int) -> Tokens:
-        """Join blocks of pairs: ids, segment ids, tokens per pair."""
-        ids, types, lengths = (list(part) for part in zip(*blocks, strict=True)) if blocks else ([], [], [])
-        sizes = np.concatenate([np.zeros(0, np.int32), *lengths])
-        return cls(
-            np.concatenate([*ids, np.array([pad_id], np.int32)]),
-            np.concatenate([*types, np.zeros(1, np.uint8)]),
-            np.cumsum(sizes, dtype=np.int64) - sizes,
-            sizes,
-        )
+    def join(cls, blocks: Sequence[Tokens]) -> Tokens:
+        """One after the other."""
+        lengths = np.concatenate([block.lengths for block in blocks])
+        # The padding of the last stands for that of all.
+        ids = np.concatenate([*(block.ids[:-1] for block in blocks), blocks[-1].ids[-1:]])
+        types = np.concatenate([*(block.types[:-1] for block in blocks), blocks[-1].types[-1:]])
+        return cls(ids, types, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -72,10 +73,6 @@ class Tokens:
         """The chosen rows."""
         return Tokens(self.ids, self.types, self.starts[rows], self.lengths[rows])
 
-    def __iter__(self) -> Iterator[Tokens]:
-        """One pair at a time."""
-        return (self[i : i + 1] for i in range(len(self)))
-
     def batch(self) -> tuple[IntArray, IntArray, IntArray | None]:
         """Ids, segment ids and mask, padded to the longest row; the mask is None if nothing is padded."""
         places = np.arange(int(self.lengths.max()))
@@ -83,17 +80,6 @@ class Tokens:
         where = np.where(inside, self.starts[:, None] + places, len(self.ids) - 1)
         mask = None if inside.all() else inside.astype(np.int64)
         return self.ids[where].astype(np.int64), self.types[where].astype(np.int64), mask
-
-
-Flat = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
-"""Ids, segment ids and tokens per pair of some pairs end to end."""
-
-
-def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]]) -> Flat:
-    lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
-    size = int(lengths.sum())
-    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=size)
-    return flat, np.fromiter(chain.from_iterable(types), np.uint8, size), lengths
 
 
 Items = Tokens | list[Any]
@@ -196,18 +182,17 @@ def tokenise(tokenizer: Any, premises: Sequence[str], hypotheses: Sequence[str],
     if getattr(tokenizer, "is_fast", False):
         tokenizer = tokenizer.backend_tokenizer
     pairs = list(zip(premises, hypotheses, strict=True))
-    blocks, truncated = [], 0
+    blocks, truncated = [Tokens.from_lists([], [], pad_id)], 0
     # In blocks, because what the libraries keep of a pair takes fifty times the memory of its ids.
     for at in range(0, len(pairs), _BLOCK):
         block = pairs[at : at + _BLOCK]
         # Without a limit first: a cut pair could not be told from one that just fits.
         ids, types = _encode(tokenizer, block)
-        long = sum(len(row) > limit for row in ids)
-        if long:
+        if long := sum(len(row) > limit for row in ids):
             ids, types = _encode(tokenizer, block, limit, side)
         truncated += long
-        blocks.append(_flat(ids, types))
-    return Tokens.join(blocks, pad_id), truncated
+        blocks.append(Tokens.from_lists(ids, types, pad_id))
+    return Tokens.join(blocks), truncated
 
 
 def _encode(
@@ -220,9 +205,8 @@ def _encode(
         batch = tokenizer(*columns, return_attention_mask=False, return_token_type_ids=True, verbose=False, **cut)
         return batch["input_ids"], batch["token_type_ids"]
     tokenizer.no_padding()
-    if limit is None:
-        tokenizer.no_truncation()
-    else:
+    tokenizer.no_truncation()
+    if limit is not None:
         tokenizer.enable_truncation(limit, direction=side)
     # The fast call leaves out the offsets, which nobody reads here.
     encoded = tokenizer.encode_batch_fast(pairs)

@@ -41,8 +41,8 @@ class CallableModel:
         labels: Order of the three numbers; default the callable's ``labels`` attribute, else LABELS.
         name: Display name; default the name of the callable.
         fingerprint: Change it when the answers may change; default the callable's ``fingerprint`` or ``identity``
-            attribute, else for a function of a module a hash of its file. Anything else (instances, closures, partials)
-            gets a new one each time, so that no stored predictions are taken for its own; ``note`` says so.
+            attribute. Without one it is new each time, so that no stored predictions are taken for its own; ``note``
+            says so.
         batch_size: Pairs per call.
         outputs: ``logits`` or ``probabilities``; default the callable's ``outputs`` attribute, else the first batch
             decides for all (probabilities are non-negative and add up to one), and a batch that contradicts is refused.
@@ -66,8 +66,7 @@ class CallableModel:
         declared = outputs or getattr(function, "outputs", None)
         if declared is not None and declared not in OUTPUTS:
             raise ModelError(f"outputs of {shown} are {' or '.join(OUTPUTS)}, not {declared!r}")
-        self._outputs: str | None = declared
-        self._declared = declared is not None
+        self._outputs, self._declared = declared, declared is not None
         identity = fingerprint or fingerprint_of(function)
         self.note = "" if identity else _NO_IDENTITY.format(shown)
         identity = identity or f"once-{uuid.uuid4().hex}"
@@ -170,9 +169,6 @@ def _read_labels(answer: Sequence[Any], expected: str) -> NDArray[np.float64]:
 
 def fingerprint_of(function: Any) -> str:
     """What the callable says of itself, else nothing: its code does not tell which weights it reads."""
-    for holder in (function, getattr(function, "__self__", None)):
-        for attribute in ("fingerprint", "identity"):
-            given = getattr(holder, attribute, None)
-            if isinstance(given, str) and given:
-                return given
-    return ""
+    holders, names = (function, getattr(function, "__self__", None)), ("fingerprint", "identity")
+    given = (getattr(holder, name, None) for holder in holders for name in names)
+    return next((text for text in given if isinstance(text, str) and text), "")

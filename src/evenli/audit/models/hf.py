@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,7 @@ class HFModel:
         options = request.options
         self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
         transformers = loading.quiet_transformers("loading Hugging Face models")
-        source = loading.find_checkpoint(
-            target, online=options.online, allow_pickle=options.allow_pickle, advice=loading.OR_ALLOW
-        )
+        source = loading.find_checkpoint(target, online=options.online, allow_pickle=options.allow_pickle)
         with loading.one_line(source.name):
             config = loading.load_part(transformers.AutoConfig, source)
             self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
@@ -130,16 +129,13 @@ def _replace(model: Any, torch: Any, places: list[tuple[Any, str]], build: Calla
     mask[1, 7:] = 0
     probes: list[dict[str, Any]] = [{"input_ids": ids}, {"input_ids": ids, "attention_mask": mask}]
     originals = [getattr(parent, name) for parent, name in places]
-    with torch.inference_mode():
-        try:
-            before = [model(**probe).logits for probe in probes]
-            for (parent, name), original in zip(places, originals, strict=True):
-                setattr(parent, name, build(original, torch))
-            after = [model(**probe).logits for probe in probes]
-            if all(torch.allclose(a, b, atol=_CLOSE, rtol=_CLOSE) for a, b in zip(before, after, strict=True)):
-                return True
-        except _UNKNOWN_LAYOUT:
-            pass  # the model runs as it is
+    with suppress(*_UNKNOWN_LAYOUT), torch.inference_mode():  # where one is met, the model runs as it is
+        before = [model(**probe).logits for probe in probes]
+        for (parent, name), original in zip(places, originals, strict=True):
+            setattr(parent, name, build(original, torch))
+        after = [model(**probe).logits for probe in probes]
+        if all(torch.allclose(a, b, atol=_CLOSE, rtol=_CLOSE) for a, b in zip(before, after, strict=True)):
+            return True
     for (parent, name), original in zip(places, originals, strict=True):
         setattr(parent, name, original)
     return False

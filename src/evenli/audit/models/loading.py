@@ -24,8 +24,6 @@ PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LAYERS = 10_000
 """Layers of the largest network that is built; published ones have a few hundred."""
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
-CONVERT = "convert it to safetensors"
-OR_ALLOW = f"{CONVERT}, or allow it (--allow-pickle) if you trust it"  # advice of commands that have the option
 MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken", ".jinja"}
 """Endings of the files that a checkpoint's outputs depend on: weights, configuration, vocabularies, chat templates."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
@@ -38,8 +36,11 @@ _FROM_PADDING = (
 """Model types that count positions from their padding id, as RoBERTa does."""
 
 
-def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONVERT) -> None:
-    """Refuse a directory that is no checkpoint, wants to run code or keeps its weights in a pickle."""
+def check_folder(folder: Path, *, allow_pickle: bool | None = None) -> None:
+    """Refuse a directory that is no checkpoint, wants to run code or keeps its weights in a pickle.
+
+    ``allow_pickle`` is None for commands that have no such option.
+    """
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
@@ -57,8 +58,10 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
     if not safe and not pickled:
         raise ModelError(f"{folder} holds no weights (model.safetensors)")
     if not safe and not allow_pickle:
+        choice = "" if allow_pickle is None else ", or allow it (--allow-pickle) if you trust it"
         raise ModelError(
-            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
+            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; convert it to "
+            f"safetensors{choice}"
         )
     _check_shards(folder / SAFE_FILES[1])
 
@@ -111,19 +114,14 @@ class Checkpoint:
         return hash_files([self.folder / self.gguf] if self.gguf else checkpoint_files(self.folder))
 
 
-def find_checkpoint(
-    target: str, *, online: bool = False, allow_pickle: bool = False, advice: str = CONVERT
-) -> Checkpoint:
-    """A checkpoint by directory or ``id[@revision]``; the hub is asked only if ``online`` is true.
-
-    ``advice`` is what to do about a checkpoint without safetensors, where pickled weights are not allowed.
-    """
+def find_checkpoint(target: str, *, online: bool = False, allow_pickle: bool | None = None) -> Checkpoint:
+    """A checkpoint by directory or ``id[@revision]``; the hub is asked only if ``online`` is true."""
     checkpoint = Checkpoint(target, Path(target))
     if not checkpoint.folder.is_dir():
         name, _, revision = target.partition("@")
-        folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
+        folder = snapshot(name, revision, online=online, allow_pickle=bool(allow_pickle))
         checkpoint = Checkpoint(name, folder, folder.name)
-    check_folder(checkpoint.folder, allow_pickle=allow_pickle, advice=advice)
+    check_folder(checkpoint.folder, allow_pickle=allow_pickle)
     return checkpoint
 
 

@@ -181,9 +181,8 @@ def embedded_models() -> list[EmbeddedModel]:
 def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
     """The backend ``evenli:NAME`` or ``evenli:LANG``."""
     models = embedded_models()
-    for model in models:
-        if target in {model.name, model.lang}:
-            return OnnxModel(str(model.path), request)
+    if found := next((model for model in models if target in {model.name, model.lang}), None):
+        return OnnxModel(str(found.path), request)
     if target in _ELSEWHERE:
         raise ModelError(
             f"the embedded model '{target}' is non-commercial and packaged separately: pip install "

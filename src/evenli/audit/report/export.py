@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from evenli.audit.audit import load_run
-from evenli.audit.predict import SCHEMA
+from evenli.audit.predictions import SCHEMA
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import get_suite
 from evenli.core.binary import write_csv

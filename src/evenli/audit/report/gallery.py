@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from evenli.audit.audit import load_run
 from evenli.audit.compare import compare_runs
-from evenli.audit.predict import SCHEMA, RunFolder, read_header
+from evenli.audit.predictions import SCHEMA, RunFolder, read_header
 from evenli.audit.report.html import render
 from evenli.audit.report.terminal import difference_cells
 from evenli.audit.results import AuditResult

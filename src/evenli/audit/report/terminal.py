@@ -15,8 +15,7 @@ from rich.table import Table
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.compare import RunComparison, model_names
 from evenli.audit.differences import ComparedWith, Difference
-from evenli.audit.predict import read_header
-from evenli.audit.predictions import ABSTAINED
+from evenli.audit.predictions import ABSTAINED, read_header
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite, judging
 from evenli.core.blocks import TERMINAL, Block, Summary, range_of

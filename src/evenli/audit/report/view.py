@@ -20,7 +20,7 @@ from scipy.special import softmax
 
 from evenli.audit.models import NLIModel, load_model
 from evenli.audit.models.base import ModelOptions, split_spec
-from evenli.audit.predict import read_header
+from evenli.audit.predictions import read_header
 from evenli.audit.report import gallery
 from evenli.audit.report.gallery import RunEntry
 from evenli.core.errors import EvenliError, InputError, ModelError, foreign_code
