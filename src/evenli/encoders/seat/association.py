@@ -38,8 +38,6 @@ _COUNTED = 100_000  # halves held at once where all are counted
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # [byte, bit]
 _COUNTS = _BITS.sum(axis=1, dtype=np.uint8)
 _MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
-
-
 DEFAULTS = SeatSettings()
 
 
@@ -115,9 +113,12 @@ def association_test(
     generator = generator or np.random.default_rng(settings.seed)
     rule = (settings.sides, settings.permutations)
     published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
-    if sum(units.words) < len(units.associations):  # a word has several texts
+    words_of_x = int(units.index[0].max()) + 1
+    owner = np.concatenate([units.index[0], units.index[1] + words_of_x])
+    by_word = np.bincount(owner, units.associations) / np.bincount(owner)
+    if len(by_word) < len(owner):  # a word has several texts
         # Draws of its own, so that the published p and the interval do not depend on it.
-        p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
+        p, exact, counted = _permutation_p(by_word, words_of_x, *rule, generator.spawn(1)[0])
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
     note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
     effect = replace(effect, value=units.effect, note=note)
@@ -176,17 +177,6 @@ class UnitSets:
     def effect(self) -> float:
         """``d``; NaN where nothing varies."""
         return float(self._effects(self.associations[None], np.ones((1, len(self.associations))))[0])
-
-    @property
-    def words(self) -> tuple[int, int]:
-        """How many words stand behind X and Y."""
-        return int(self.index[0].max()) + 1, int(self.index[1].max()) + 1
-
-    @property
-    def by_word(self) -> Values:
-        """The mean of ``s`` over the texts of every word, those of X first."""
-        owner = np.concatenate([self.index[0], self.index[1] + self.words[0]])
-        return np.asarray(np.bincount(owner, self.associations) / np.bincount(owner))
 
     def resampled(self, draw: Callable[[int], Values]) -> Values:
         """The effect in every resample; ``draw`` tells how often each word of a set is drawn, [resamples, words]."""
