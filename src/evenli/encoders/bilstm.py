@@ -126,7 +126,13 @@ class BiLSTMMax:
         # Weights stay in float32 on the host for saving and hashing; the device has a copy in its own type.
         lstm = make_lstm(dimension, hidden, seed)
         if weights is not None:
-            _fill(lstm, weights)
+            shapes = [{name: tuple(part.shape) for name, part in some.items()} for some in (lstm.state_dict(), weights)]
+            for name in sorted(shapes[0].keys() | shapes[1].keys()):
+                wanted, found = (some.get(name) for some in shapes)
+                if wanted != found:
+                    wrong = f"{name} should have the shape {wanted}, found {found}"
+                    raise ModelError(f"these are not the weights of this LSTM: {wrong}")
+            lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
         self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
         self._table = torch.empty(0, dimension, dtype=self._type, device=self.device)
@@ -275,16 +281,6 @@ class BiLSTMMax:
                 inputs = torch.nn.functional.embedding(ids, self._table)
                 outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
             yield which, outputs, lengths
-
-
-def _fill(lstm: Any, weights: Mapping[str, torch.Tensor]) -> None:
-    wanted = {name: tuple(tensor.shape) for name, tensor in lstm.state_dict().items()}
-    given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    for name in sorted(wanted.keys() | given.keys()):
-        if wanted.get(name) != given.get(name):
-            shapes = f"{wanted.get(name)}, found {given.get(name)}"
-            raise ModelError(f"these are not the weights of this LSTM: {name} should have the shape {shapes}")
-    lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
 def load(target: str, request: EncoderRequest) -> BiLSTMMax:

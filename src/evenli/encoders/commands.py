@@ -222,7 +222,7 @@ def hard_debias(
 
 
 def _show(*blocks: Block) -> None:
-    from evenli.encoders.tables import print_block
+    from evenli.encoders.seat.tables import print_block
 
     for block in blocks:
         print_block(block, terminal.console())

@@ -190,18 +190,14 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     return replace(built_in, fit=fit, domain=tuple(held_back), source=str(path), skipped=skipped)
 
 
-BOTH = f"{BUILT_IN}+"
-"""Before the name of a file: its sentences and the built-in ones."""
-
-
 def sentences_to_fit(fit: str) -> GenderedSet:
     """The set that ``--fit`` names: ``built-in``, a file, or ``built-in+FILE`` for both."""
     if fit == BUILT_IN:
         return gendered_set()
-    if not fit.startswith(BOTH):
-        return read_gendered(fit)
+    own = read_gendered(fit.removeprefix(f"{BUILT_IN}+"))
+    if not fit.startswith(f"{BUILT_IN}+"):
+        return own
     # A corpus has its own mixture of gender words, and lacks many; the built-in sentences have them all.
-    own = read_gendered(fit.removeprefix(BOTH))
     return replace(own, fit=(*own.fit, *gendered_set().fit), source=f"{BUILT_IN} and {own.source}")
 
 

@@ -114,7 +114,13 @@ def hard_debias(
     forms = dict.fromkeys(tuple(vectors.index.get(form(word), -1) for word in pair) for pair, form in both)
     pairs = [(a, b) for a, b in forms if min(a, b) >= 0 and a != b and matrix[a].any() and matrix[b].any()]
     for a, b in pairs:
-        matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
+        first, second = (_unit(matrix[row].astype(float)) for row in (a, b))
+        middle = (first + second) / 2
+        y = middle - (middle @ g) * g
+        z = np.sqrt(max(0.0, 1 - float(y @ y)))
+        # Stored vectors are float32: below its rounding, neither word leans to a side.
+        z = -z if (first - second) @ g < -1e-6 else z
+        matrix[a], matrix[b] = _unit(y + z * g), _unit(y - z * g)
     notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {len(pairs)} pairs equalised, unit length")
     return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
 
@@ -187,16 +193,6 @@ def _unit_rows(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
     for start in range(0, len(vectors), _CHUNK):
         part = slice(start, start + _CHUNK)
         yield part, _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
-
-
-def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
-    middle = (a + b) / 2
-    y = middle - (middle @ g) * g
-    z = np.sqrt(max(0.0, 1 - float(y @ y)))
-    # Stored vectors are float32: below its rounding, neither word leans to a side.
-    if (a - b) @ g < -1e-6:
-        z = -z
-    return _unit(y + z * g), _unit(y - z * g)
 
 
 def hard_debias_file(

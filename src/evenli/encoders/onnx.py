@@ -43,7 +43,11 @@ class OnnxEncoder:
         self._path, folder = _places(Path(target))
         self._tokenizer = open_tokenizer(folder)
         self._configured = Configured.read(folder)
-        limit = min(filter(None, (_limit(folder, self._tokenizer), self._configured.limit)))
+        config, kept = limits_beside(folder)
+        if position_limit(config) is None:
+            # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
+            kept = (self._tokenizer.truncation or {}).get("max_length", kept)
+        limit = min(longest_input(config, _LIMIT, tokenizer_limit=kept), self._configured.limit or _LIMIT)
         self._tokenizer.enable_truncation(limit)
         self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
@@ -130,15 +134,6 @@ def _places(target: Path) -> tuple[Path, Path]:
     if target.is_dir():
         raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
     raise ModelError(f"no ONNX model at {target}; give a folder with model.onnx and tokenizer.json")
-
-
-def _limit(folder: Path, tokenizer: Any) -> int:
-    """Longest text in tokens: the positions of the model if ``config.json`` tells, else what the tokenizer keeps."""
-    config, limit = limits_beside(folder)
-    if position_limit(config) is None:
-        # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
-        limit = (tokenizer.truncation or {}).get("max_length", limit)
-    return longest_input(config, _LIMIT, tokenizer_limit=limit)
 
 
 def _output(path: Path, session: Any) -> tuple[str, int | None]:

@@ -371,7 +371,7 @@ def _sizes(
     resampled, observed = np.zeros(settings.resamples), 0.0
     for test in tests:
         sets = [np.stack([vectors[text] for text in part.texts]) for part in test.sets]
-        units = UnitSets.of(sets, [part.words for part in test.sets], settings.ddof)
+        units = UnitSets(sets, [part.words for part in test.sets], settings.ddof)
 
         def draw(at: int, test: AssociationTest = test, units: UnitSets = units) -> Values:
             key = (test.sets[at].title, *sorted(set(test.sets[at].words)))

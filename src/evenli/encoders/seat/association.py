@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -103,7 +102,7 @@ def association_test(
     if words is not None and [len(part) for part in words] != sizes:
         raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
     note = _why_undefined(tables)
-    units = None if note else UnitSets.of(tables, words, settings.ddof)
+    units = None if note else UnitSets(tables, words, settings.ddof)
     if units is not None and math.isnan(units.effect):
         note = "undefined: all targets have the same association, so nothing separates X from Y"
     effect = Estimate.undefined(note, settings.coverage, sizes[0] + sizes[1])
@@ -151,21 +150,15 @@ def _why_undefined(sets: Sequence[Values]) -> str:
     return ""
 
 
-@dataclass(frozen=True)
 class UnitSets:
-    """Vectors of X, Y, A and B at length 1, and a number for the word behind every one."""
+    """Vectors of X, Y, A and B at length 1, and a number for the word behind every one, in alphabetical order."""
 
-    units: Sequence[Values]
-    index: Sequence[Index]
-    ddof: int = 1
-
-    @classmethod
-    def of(cls, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> UnitSets:
-        """Scale the vectors; words are numbered in the order of the alphabet."""
-        index: list[Index] = [np.arange(len(part)) for part in sets]
+    def __init__(self, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> None:
+        self.units, self._ddof = [_unit(part) for part in sets], ddof
+        self.index: list[Index] = [np.arange(len(part)) for part in sets]
         if words is not None:
-            index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1].astype(np.intp) for part in words]
-        return cls([_unit(part) for part in sets], index, ddof)
+            numbered = (np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words)
+            self.index = [numbers.astype(np.intp) for numbers in numbered]
 
     @cached_property
     def associations(self) -> Values:
@@ -199,7 +192,7 @@ class UnitSets:
             return np.asarray((weights[:, part] * s[:, part]).sum(axis=1) / weights[:, part].sum(axis=1))
 
         centred = s - mean(slice(None))[:, None]
-        spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - self.ddof))
+        spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - self._ddof))
         return np.asarray((mean(slice(n)) - mean(slice(n, None))) / np.where(spread > _CONSTANT, spread, np.nan))
 
 

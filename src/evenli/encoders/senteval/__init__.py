@@ -156,8 +156,14 @@ def senteval(
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
     encoder = as_encoder(encoder)
-    store = _cache_of(encoder, cache, settings.batch_size)
-    description, name = settings.describe(store.identity), name or store.identity
+    if isinstance(cache, EmbeddingCache):
+        if encoder is not cache and encoder is not cache.encoder:
+            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
+    elif cache is None and isinstance(encoder, EmbeddingCache):
+        cache = encoder
+    else:
+        cache = EmbeddingCache(encoder, cache, batch=settings.batch_size)
+    description, name = settings.describe(cache.identity), name or cache.identity
     done = {} if file is None else file.tasks(description, data)
     if file is not None and done:
         check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
@@ -169,7 +175,7 @@ def senteval(
         return SentEvalResult({task: done[task] for task in EVERY if task in done}, missing, description, name)
 
     for task in (task for task in settings.names if task not in done):
-        outcome = _run_task(task, data, store, settings, on_step)
+        outcome = _run_task(task, data, cache, settings, on_step)
         if isinstance(outcome, str):
             missing[task] = outcome
             continue
@@ -211,13 +217,3 @@ def _run_task(
     cost = f"{time.perf_counter() - started:.1f} s, {store.encoded - before:,} texts encoded"
     on_step(name, f"{name} {number(result.score, 2)} ({cost})")
     return result
-
-
-def _cache_of(encoder: Encoder, cache: EmbeddingCache | str | Path | None, batch_size: int | None) -> EmbeddingCache:
-    if isinstance(encoder, EmbeddingCache) and cache is None:
-        return encoder
-    if isinstance(cache, EmbeddingCache):
-        if encoder is not cache and encoder is not cache.encoder:
-            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
-        return cache
-    return EmbeddingCache(encoder, cache, batch=batch_size)
