@@ -33,9 +33,9 @@ from evenli.core.store import RunDir, is_stamped, replacing, stamp, with_hash
 from evenli.core.temporary import process_mark
 from evenli.encoders.base import EmbeddingCache, load_encoder
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
+from evenli.encoders.seat.tables import print_block
 from evenli.encoders.senteval import SentEvalResult, TaskResult
 from evenli.encoders.senteval.tables import scores
-from evenli.encoders.tables import print_block
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 
 FAST = Scoring()

@@ -36,8 +36,7 @@ from evenli.encoders.seat.association import (
     association_test,
     benjamini_hochberg,
 )
-from evenli.encoders.seat.tables import associations
-from evenli.encoders.tables import print_block
+from evenli.encoders.seat.tables import associations, print_block
 
 SIZES = {
     "C1": (350, 350, 215, 250),

@@ -34,8 +34,8 @@ from evenli.encoders.seat import (
     seat_tests,
     texts_of,
 )
+from evenli.encoders.seat.tables import print_block
 from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult
-from evenli.encoders.tables import print_block
 
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("two_draws")

@@ -18,7 +18,7 @@ import pytest
 from evenli.core.errors import InputError, ModelError, ResourceError, RunError
 from evenli.encoders.base import EmbeddingCache
 from evenli.encoders.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
-from evenli.encoders.senteval.data import TASKS, read_task
+from evenli.encoders.senteval.data import TASKS, Task, read_task
 from evenli.encoders.senteval.tables import PUBLISHED, PUBLISHED_OVERALL
 from evenli.encoders.vectors import VectorMean, WordVectors
 
@@ -29,8 +29,8 @@ from evenli.encoders.senteval.fitting import (  # noqa: E402
     SklearnFitter,
     TorchFitter,
     cosines,
+    evaluate,
     graded,
-    nested,
     numpy_generator,
     pearson,
     soft_grades,
@@ -459,12 +459,17 @@ def shifted(rows: int):
     return noise, noise + 0.2 * (2 * labels[:, None] - 1).astype(np.float32), labels
 
 
+def folded(labels: np.ndarray) -> Task:
+    """A task that is cross-validated."""
+    return Task("MR", (), (), {"all": np.arange(len(labels))}, labels)
+
+
 def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
     noise, signal, labels = shifted(300)
 
     def accuracy(features, seed: int = 1):
         fitter = TorchFitter(torch.from_numpy(features), labels, FitRecipe(), seed, "MR")
-        return nested(fitter, labels, 3, seed, "MR")
+        return evaluate(fitter, folded(labels), 3, seed)
 
     found = accuracy(signal)
     assert found.accuracy > 94 and found.answers.shape == (300,)
@@ -480,8 +485,7 @@ def test_both_classifiers_agree(flat: Path) -> None:
     ours = TorchFitter(torch.from_numpy(x), labels, FitRecipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
     assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
-    first = nested(ours, labels, 4, 1, "MR")
-    second = nested(theirs, labels, 4, 1, "MR")
+    first, second = (evaluate(fitter, folded(labels), 4, 1) for fitter in (ours, theirs))
     assert (first.answers == second.answers).mean() > 0.93
     assert abs(first.accuracy - second.accuracy) < 3
     result = run_senteval(Words(), flat, tasks=["SST2", "MRPC"], classifier="sklearn", kfold=3)

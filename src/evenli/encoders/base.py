@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -226,6 +226,15 @@ def table(values: ArrayLike, what: str) -> NDArray[np.float64]:
     return rows
 
 
+def write_npz(path: str | Path, what: str, **arrays: Any) -> Path:
+    """Write arrays as ``.npz``, an ending that numpy would else add by itself."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"{what} stored as .npz, not as {path.name}")
+    write_atomic(path, lambda file: np.savez(file, **arrays))
+    return path
+
+
 def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Embeddings of texts in a female and a male version, two or more, in the same order."""
     f, m = table(female, "the embeddings"), table(male, "the embeddings")
@@ -252,18 +261,11 @@ class CallableEncoder:
     """
 
     def __init__(
-        self,
-        function: Callable[[list[str]], Any],
-        spec: str = "",
-        files: Iterable[Path] = (),
-        note: str = "",
-        *,
-        reusable: bool = False,
+        self, function: Callable[[list[str]], Any], spec: str = "", files: Sequence[Path] = (), reusable: bool = False
     ) -> None:
         self._function, self._fingerprint = function, fingerprint_of(function)
         self.spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
-        self._files, self.note = tuple(files), note
-        self.reusable = reusable or bool(self._fingerprint)
+        self._files, self.reusable = files, reusable or bool(self._fingerprint)
 
     @cached_property
     def identity(self) -> str:
@@ -304,16 +306,19 @@ class EmbeddingCache:
     """An encoder that remembers what it has encoded, in memory and, with a ``folder``, between runs.
 
     On disk an encoder has a folder of its own, named by its identity, with two files for every batch of new texts: the
-    hashes of the texts and their embeddings. A batch counts once its hashes are there, which are written last.
+    hashes of the texts and their embeddings. A batch counts once its hashes are there, which are written last. The
+    encoder gets ``batch`` texts at a time, or all that are new.
     """
 
-    def __init__(self, encoder: Encoder, folder: str | Path | None = None, *, identity: str | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, folder: str | Path | None = None, identity: str | None = None, batch: int | None = None
+    ) -> None:
         if getattr(encoder, "v1_padding", False):
             raise InputError(
                 "with v1_padding an embedding depends on its batch and cannot be kept; use v1_padding=False, which "
                 "gives what sentences encoded one at a time have"
             )
-        self.encoder = encoder
+        self.encoder, self._batch = encoder, batch
         known = identity or getattr(encoder, "identity", None)
         self.encoded = 0  # texts the encoder itself was asked for
         self._blocks: list[Embeddings] = []
@@ -328,7 +333,14 @@ class EmbeddingCache:
             if identity is None:
                 check_reusable(encoder, f"its embeddings cannot be kept in {folder}")
             self._folder = Path(folder) / hash_text(str(known))[:32]
-            self._load(self._folder)
+            for path in sorted(self._folder.glob("*" + _KEYS)):
+                values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
+                with translated("", f"; the cache file is corrupt; delete {path.parent}", kinds=(InputError,)):
+                    keys, block = read_array(path), read_array(values, mapped=True)
+                whole = keys.ndim == 2 and block.ndim == 2 and len(keys) == len(block) + 1
+                if not whole or _seal(keys[:-1].tobytes(), block) != keys[-1].tobytes():
+                    raise InputError(f"{values}: the cache file is corrupt; delete {path.parent}")
+                self._add([key.tobytes() for key in keys[:-1]], block)
         self.identity = str(known) if known is not None else type(encoder).__name__
         self.note = str(getattr(encoder, "note", ""))
 
@@ -340,49 +352,46 @@ class EmbeddingCache:
         keys = [hashlib.sha256(text.encode()).digest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._where}
         if new:
-            self._encode_new(new)
+            block = self._encode_new(list(new.values()))
+            if self._blocks and self._blocks[0].shape[1] != block.shape[1]:
+                raise InputError(
+                    f"the encoder gives {block.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
+                    "give another cache folder"
+                )
+            self.encoded += len(new)
+            self._add(list(new), block)
+            if self._folder is not None:
+                # The keys come last: a batch without them is not seen by a reader.
+                joined = b"".join(new)
+                table = np.frombuffer(joined + _seal(joined, block), dtype=np.uint8).reshape(-1, 32)
+                name = hashlib.sha256(joined).hexdigest()[:32]
+                write_atomic(self._folder / f"{name}.npy", lambda file: np.save(file, block))
+                write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))
         if not keys:
             return np.empty((0, 0), dtype=np.float32)
         # Block by block: blocks on disk are mapped, and their rows are read in one go.
         places = np.array([self._where[key] for key in keys], dtype=np.int64)
         embeddings = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
-        for block in np.unique(places[:, 0]):
-            rows = np.flatnonzero(places[:, 0] == block)
-            embeddings[rows] = self._blocks[int(block)][places[rows, 1]]
+        for at in np.unique(places[:, 0]).tolist():
+            rows = np.flatnonzero(places[:, 0] == at)
+            embeddings[rows] = self._blocks[at][places[rows, 1]]
         return embeddings
 
-    def _encode_new(self, new: dict[bytes, str]) -> None:
-        embeddings = encode_checked(self.encoder, list(new.values()))
-        if self._blocks and self._blocks[0].shape[1] != embeddings.shape[1]:
-            raise InputError(
-                f"the encoder gives {embeddings.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
-                "give another cache folder"
-            )
-        self.encoded += len(new)
-        self._add(list(new), embeddings)
-        if self._folder is None:
-            return
-        keys = b"".join(new)
-        name = hashlib.sha256(keys).hexdigest()[:32]
-        # The keys come last: a batch without them is not seen by a reader.
-        table = np.frombuffer(keys + _seal(keys, embeddings), dtype=np.uint8).reshape(-1, 32)
-        write_atomic(self._folder / f"{name}.npy", lambda file: np.save(file, embeddings))
-        write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))
+    def _encode_new(self, texts: list[str]) -> Embeddings:
+        if self._batch is None:
+            return encode_checked(self.encoder, texts)
+        # Texts of similar length need little padding.
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        parts = [order[start : start + self._batch] for start in range(0, len(order), self._batch)]
+        batches = [encode_checked(self.encoder, [texts[row] for row in part]) for part in parts]
+        if len(widths := sorted({batch.shape[1] for batch in batches})) > 1:
+            name = name_of(self.encoder)
+            raise ModelError(f"{name} gave rows of {widths[0]} and of {widths[-1]} numbers; give all one length")
+        return np.concatenate(batches)[np.argsort(order)]
 
     def _add(self, keys: Sequence[bytes], embeddings: Embeddings) -> None:
-        number = len(self._blocks)
+        self._where.update((key, (len(self._blocks), row)) for row, key in enumerate(keys))
         self._blocks.append(embeddings)
-        self._where.update((key, (number, row)) for row, key in enumerate(keys))
-
-    def _load(self, folder: Path) -> None:
-        for path in sorted(folder.glob("*" + _KEYS)):
-            values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
-            with translated("", f"; the cache file is corrupt; delete {folder}", kinds=(InputError,)):
-                keys, embeddings = read_array(path), read_array(values, mapped=True)
-            whole = keys.ndim == 2 and embeddings.ndim == 2 and len(keys) == len(embeddings) + 1
-            if not whole or _seal(keys[:-1].tobytes(), embeddings) != keys[-1].tobytes():
-                raise InputError(f"{values}: the cache file is corrupt; delete {folder}")
-            self._add([key.tobytes() for key in keys[:-1]], embeddings)
 
 
 def _seal(keys: bytes, embeddings: Embeddings) -> bytes:

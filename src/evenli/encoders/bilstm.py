@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from evenli.audit.models.loading import check_folder, pick_device
 from evenli.core.binary import read_tensors
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError, ModelError, reason_of, translated
 from evenli.core.io import json_text, read_json
 from evenli.core.store import RunDir, is_stamped, stamp
 from evenli.encoders.base import EncoderRequest, Pooled, parts_of
@@ -126,7 +126,13 @@ class BiLSTMMax:
         # Weights stay in float32 on the host for saving and hashing; the device has a copy in its own type.
         lstm = make_lstm(dimension, hidden, seed)
         if weights is not None:
-            _fill(lstm, weights)
+            shapes = [{name: tuple(part.shape) for name, part in some.items()} for some in (lstm.state_dict(), weights)]
+            for name in sorted(shapes[0].keys() | shapes[1].keys()):
+                wanted, found = (some.get(name) for some in shapes)
+                if wanted != found:
+                    wrong = f"{name} should have the shape {wanted}, found {found}"
+                    raise ModelError(f"these are not the weights of this LSTM: {wrong}")
+            lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
         self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
         self._table = torch.empty(0, dimension, dtype=self._type, device=self.device)
@@ -228,11 +234,13 @@ class BiLSTMMax:
         """Read what ``save`` wrote; ``vectors`` are those it was trained on, for words it has not met."""
         folder = Path(folder)
         config, weights, stored = _read(folder)
-        # Vectors of another space would give embeddings without any sign of it.
-        if vectors is not None and not _extends(vectors, stored):
-            raise InputError(
-                f"{vectors.name} are not the vectors that the encoder in {folder} was trained on ({stored.name})"
-            )
+        if vectors is not None:  # those of another space would give embeddings without any sign of it
+            rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
+            fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
+            if not (fits and np.array_equal(vectors.matrix[rows], stored.matrix[2:])):
+                raise InputError(
+                    f"{vectors.name} are not the vectors that the encoder in {folder} was trained on ({stored.name})"
+                )
         encoder = cls(
             Vocabulary(stored if vectors is None else vectors, markers=stored.matrix[:2]),
             hidden=config["hidden"],
@@ -247,7 +255,10 @@ class BiLSTMMax:
         counts = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
         starts = torch.from_numpy(tokens.starts).to(self.device)
         for rows, outputs, _ in self._outputs(tokens):
-            holders = (first_argmax(outputs) + starts[rows][:, None]).flatten()
+            # The first step with the maximum: what is repeated behind the end of a sentence comes later.
+            time = torch.arange(len(outputs), dtype=torch.int32, device=self.device)[:, None, None]
+            first = torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
+            holders = (first + starts[rows][:, None]).flatten()
             counts.scatter_add_(0, holders, torch.ones((), dtype=torch.int32, device=self.device).expand_as(holders))
         return np.asarray(counts.cpu().numpy(), dtype=np.int64)
 
@@ -270,22 +281,6 @@ class BiLSTMMax:
                 inputs = torch.nn.functional.embedding(ids, self._table)
                 outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
             yield which, outputs, lengths
-
-
-def first_argmax(outputs: Any) -> Any:
-    """The first time step with the maximum, [sentence, 2h]; repeats behind the end of a sentence come later."""
-    time = torch.arange(len(outputs), dtype=torch.int32, device=outputs.device)[:, None, None]
-    return torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
-
-
-def _fill(lstm: Any, weights: Mapping[str, torch.Tensor]) -> None:
-    wanted = {name: tuple(tensor.shape) for name, tensor in lstm.state_dict().items()}
-    given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    for name in sorted(wanted.keys() | given.keys()):
-        if wanted.get(name) != given.get(name):
-            shapes = f"{wanted.get(name)}, found {given.get(name)}"
-            raise ModelError(f"these are not the weights of this LSTM: {name} should have the shape {shapes}")
-    lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
 def load(target: str, request: EncoderRequest) -> BiLSTMMax:
@@ -335,15 +330,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
     """Configuration, weights and stored vectors of a folder."""
     config = _read_config(folder)
-    try:
+    kinds = (OSError, InputError, KeyError, UnicodeDecodeError)
+    after = "): expected model.safetensors, vectors.safetensors and words.txt"
+    with translated(f"{folder} is not a whole encoder (", after, into=ModelError, kinds=kinds, reason=reason_of):
         weights, _ = read_tensors(folder / "model.safetensors")
         matrix = read_tensors(folder / "vectors.safetensors", "numpy")[0]["vectors"]
         words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
-    except (OSError, InputError, KeyError, UnicodeDecodeError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
-        raise ModelError(
-            f"{folder} is not a whole encoder ({reason}): expected model.safetensors, vectors.safetensors and words.txt"
-        ) from error
     broken = next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None)
     if broken is not None or not np.isfinite(matrix).all():
         raise ModelError(f"{folder} is damaged: {broken or 'vectors'} holds numbers that are not finite")
@@ -355,9 +347,3 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
     if tuple(words[:2]) != MARKERS:
         raise ModelError(f"{folder / 'words.txt'} must begin with {' and '.join(MARKERS)}, not {words[:2]}")
     return config, weights, WordVectors.of(words, matrix, str(config.get("vectors", folder.name)))
-
-
-def _extends(vectors: WordVectors, stored: WordVectors) -> bool:
-    rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
-    fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
-    return fits and np.array_equal(vectors.matrix[rows], stored.matrix[2:])

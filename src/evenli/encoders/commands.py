@@ -173,9 +173,7 @@ def encoder_report(
                 terminal.warn(f"{name}: {figure}")
 
         report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
-    files = []
-    if out is not None:
-        files = [out / "report.json", *write_encoder_report(report, out, terminal.warn)]
+    files = [] if out is None else [out / "report.json", *write_encoder_report(report, out, terminal.warn)]
     if as_json:
         terminal.print_json(report.to_dict())
         return
@@ -224,7 +222,7 @@ def hard_debias(
 
 
 def _show(*blocks: Block) -> None:
-    from evenli.encoders.tables import print_block
+    from evenli.encoders.seat.tables import print_block
 
     for block in blocks:
         print_block(block, terminal.console())

@@ -40,7 +40,12 @@ class Configured:
             return cls()
         modules = read_modules(folder / MODULES)
         kinds = [(kind.rpartition(".")[2], path) for kind, path in modules]
-        poolings = [_pooling(folder / path / "config.json") for kind, path in kinds if kind == "Pooling"]
+        poolings = []
+        for file in (folder / path / "config.json" for kind, path in kinds if kind == "Pooling"):
+            check_regular(file)
+            if not file.is_file():  # nobody knows which pooling, and any other gives other numbers
+                raise ModelError(f"no such file: {file}; {MODULES} refers to this missing pooling config")
+            poolings.append(read_fields(file))
         modes = [mode for fields in poolings for mode in _modes(fields)]
         # The name has another middle for other architectures than BERT.
         files = sorted(folder.glob("sentence_*_config.json"))
@@ -96,14 +101,6 @@ def read_modules(file: Path) -> list[tuple[str, str]]:
         if "\0" in path or not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):
             raise ModelError(f"{file} names a module at '{path}', which is not inside {file.parent}")
     return named
-
-
-def _pooling(file: Path) -> dict[str, Any]:
-    """Fields of a pooling; without its file nobody knows which, and any other gives other numbers."""
-    check_regular(file)
-    if not file.is_file():
-        raise ModelError(f"no such file: {file}; {MODULES} refers to this missing pooling config")
-    return read_fields(file)
 
 
 def _modes(fields: dict[str, Any]) -> list[str]:

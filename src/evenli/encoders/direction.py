@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError
-from evenli.core.io import hash_text, read_rows, write_atomic
+from evenli.core.io import hash_text, read_rows
 from evenli.core.record import Record
 from evenli.core.settings import PAIR_LISTS as LISTS
-from evenli.encoders.base import paired
+from evenli.encoders.base import paired, write_npz
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words import read_lines, read_table
 
@@ -136,7 +136,21 @@ def read_pairs(pairs: Pairs) -> list[Pair]:
         table = "direction_pairs_cjk.csv" if pairs in {"ja", "zh"} else "direction_pairs.csv"
         return [(r["female"], r["male"]) for r in read_table(table) if r["list"] == pairs]
     if isinstance(pairs, str | Path):
-        return _read_file(Path(pairs))
+        path = Path(pairs)
+        if not path.is_file():
+            raise InputError(f"no pair list '{path}': give {' or '.join(LISTS)}, pairs of words, or a file of them")
+        if path.suffix.lower() == ".txt":
+            split = [line.split() for line in read_lines(path)]
+            for words in split:
+                if len(words) != 2:
+                    raise InputError(f"{path}: expected a female and a male word a line, found '{' '.join(words)}'")
+            return [(female, male) for female, male in split]
+        rows = read_rows(path)
+        pairs = [(str(row.get("female") or "").strip(), str(row.get("male") or "").strip()) for row in rows]
+        for row, pair in zip(rows, pairs, strict=True):
+            if not all(pair):
+                given = ", ".join(f"{key}={value}" for key, value in row.items())
+                raise InputError(f"{path}: every row needs the columns female and male, found {given}")
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(word, str) and word for word in pair):
             raise InputError(f"expected pairs of a female and a male word, found {pair!r}")
@@ -264,20 +278,15 @@ def describe_direction(
         explained_raw=direction.explained_raw,
         leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
         agreement=agrees,
-        female=words.female,
-        male=words.male,
+        **words._asdict(),
     )
     return DirectionReport(table, direction, summary)
 
 
 def save_direction(direction: GenderDirection, path: str | Path) -> Path:
     """Write a direction as ``.npz``: the vector and, as JSON text, everything else."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise InputError(f"a direction is stored as .npz, not as {path.name}")
     about = json.dumps({key: value for key, value in vars(direction).items() if key != "vector"})
-    write_atomic(path, lambda file: np.savez(file, vector=direction.vector, about=np.array(about)))
-    return path
+    return write_npz(path, "a direction is", vector=direction.vector, about=np.array(about))
 
 
 def _resolve(vectors: WordVectors, pairs: list[Pair]) -> tuple[dict[tuple[int, int], Pair], list[Pair], list[Pair]]:
@@ -327,21 +336,3 @@ def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], t
 
 def _shown(pairs: Sequence[Pair]) -> str:
     return ", ".join(f"{f}-{m}" for f, m in pairs) or "none"
-
-
-def _read_file(path: Path) -> list[Pair]:
-    if not path.is_file():
-        raise InputError(f"no pair list '{path}': give {' or '.join(LISTS)}, pairs of words, or a file of them")
-    if path.suffix.lower() == ".txt":
-        split = [line.split() for line in read_lines(path)]
-        wrong = next((" ".join(words) for words in split if len(words) != 2), None)
-        if wrong is not None:
-            raise InputError(f"{path}: expected a female and a male word a line, found '{wrong}'")
-        return [(words[0], words[1]) for words in split]
-    rows = read_rows(path)
-    pairs = [(str(row.get("female") or "").strip(), str(row.get("male") or "").strip()) for row in rows]
-    for row, pair in zip(rows, pairs, strict=True):
-        if not all(pair):
-            given = ", ".join(f"{key}={value}" for key, value in row.items())
-            raise InputError(f"{path}: every row needs the columns female and male, found {given}")
-    return pairs

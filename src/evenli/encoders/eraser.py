@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.binary import read_arrays
 from evenli.core.errors import InputError, ModelError, translated
-from evenli.core.io import hash_text, write_atomic
-from evenli.encoders.base import Encoder, table
+from evenli.core.io import hash_text
+from evenli.encoders.base import Encoder, table, write_npz
 
 FloatArray = NDArray[np.float64]
 CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
@@ -83,12 +83,7 @@ class Eraser:
 
     def save(self, path: str | Path) -> Path:
         """Write the eraser as ``.npz``; ``load_eraser`` reads it."""
-        path = Path(path)
-        if path.suffix != ".npz":  # numpy would add the ending by itself
-            raise InputError(f"an eraser is stored as .npz, not as {path.name}")
-        stored = {**vars(self), "layout": _LAYOUT}
-        write_atomic(path, lambda file: np.savez(file, **stored))
-        return path
+        return write_npz(path, "an eraser is", **vars(self), layout=_LAYOUT)
 
 
 def projection(directions: ArrayLike, method: str = "projection", history: tuple[float, ...] = ()) -> Eraser:

@@ -130,7 +130,11 @@ def gendered_set() -> GenderedSet:
     words = [pair for pair in _persons() if pair[0] not in core]
     turns: list[tuple[str, Part, tuple[str, str]]] = [("word", "fit", pair) for pair in _persons() if pair[0] in core]
     turns += [("word", part, pair) for pair, part in zip(words, cycle(_TURNS), strict=False)]
-    turns += [("name", part, pair) for pair, part in zip(_first_names(), cycle(_TURNS), strict=False)]
+    # Popular first names that no association test uses.
+    tested = {row["word"] for row in read_table("seat_words.csv", ("word", "kind")) if row["kind"] == "name"}
+    rows = read_table("swap_names.csv", ("male", "female"))[:_NAMES]
+    names = [(row["female"], row["male"]) for row in rows if not tested & {row["female"], row["male"]}]
+    turns += [("name", part, pair) for pair, part in zip(names, cycle(_TURNS), strict=False)]
     turns.append(("name", "fit", ("she", "he")))  # a pronoun stands where a name does
     for kind, part, pair in turns:
         times = _REPEATS["fit"]["word"] if pair[0] == "she" else _REPEATS[part][kind]
@@ -139,7 +143,11 @@ def gendered_set() -> GenderedSet:
         female, male = (capitalised(row["frame"].format(row[side])) for side in ("female", "male"))
         pairs["fit"].append(SentencePair(female, male, (row["female"], row["male"])))
     fitted = [pair for kind, part, pair in turns if part == "fit" and kind == "word"]
-    pairs["fit"] += _plurals(fitted, scenes[_SCENES["fit"]])
+    # Scenes of several persons: text says men and women as often as man and woman.
+    several = cycle(scene for scene in scenes[_SCENES["fit"]] if "the [Sub] is " in scene)
+    for female, male in fitted:
+        some = (scene.replace("the [Sub] is ", "the [Sub] are ") for scene in islice(several, _SEVERAL))
+        pairs["fit"] += (_in_scene(scene, (_plural(female), _plural(male)), article=True) for scene in some)
     others = cycle(scenes[_SCENES["probe"]])
     domain = [_in_scene(scene, pair, article=True) for pair in fitted for scene in islice(others, _AGAIN)]
     fit, probe, test = (tuple(pairs[part]) for part in ("fit", "probe", "test"))
@@ -150,15 +158,6 @@ def _in_scene(scene: str, pair: tuple[str, str], *, article: bool) -> SentencePa
     # A name or pronoun takes no article.
     female, male = (capitalised(scene.replace("[Sub]" if article else "the [Sub]", word)) for word in pair)
     return SentencePair(female, male, pair)
-
-
-def _plurals(words: list[tuple[str, str]], scenes: list[str]) -> Iterator[SentencePair]:
-    """Scenes of several persons: text says men and women as often as man and woman."""
-    several = cycle(scene for scene in scenes if "the [Sub] is " in scene)
-    for female, male in words:
-        plural = _plural(female), _plural(male)
-        for scene in islice(several, _SEVERAL):
-            yield _in_scene(scene.replace("the [Sub] is ", "the [Sub] are "), plural, article=True)
 
 
 def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
@@ -191,18 +190,14 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     return replace(built_in, fit=fit, domain=tuple(held_back), source=str(path), skipped=skipped)
 
 
-BOTH = f"{BUILT_IN}+"
-"""Before the name of a file: its sentences and the built-in ones."""
-
-
 def sentences_to_fit(fit: str) -> GenderedSet:
     """The set that ``--fit`` names: ``built-in``, a file, or ``built-in+FILE`` for both."""
     if fit == BUILT_IN:
         return gendered_set()
-    if not fit.startswith(BOTH):
-        return read_gendered(fit)
+    own = read_gendered(fit.removeprefix(f"{BUILT_IN}+"))
+    if not fit.startswith(f"{BUILT_IN}+"):
+        return own
     # A corpus has its own mixture of gender words, and lacks many; the built-in sentences have them all.
-    own = read_gendered(fit.removeprefix(BOTH))
     return replace(own, fit=(*own.fit, *gendered_set().fit), source=f"{BUILT_IN} and {own.source}")
 
 
@@ -212,7 +207,9 @@ _REASONS = ("without a gender word", "both genders", "a word of no listed gender
 def _gendered_texts(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[tuple[SentencePair, int]]:
     """The texts that state one gender, with their other version; of the others the reasons are counted."""
     # Two versions of a sentence are wanted, whether or not the copy is true of bodies and of named people.
-    classes, swapper = _classes(), Swapper(names=True, conflicts="swap")
+    swapper = Swapper(names=True, conflicts="swap")
+    rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
+    classes = {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}
     for text in texts:
         changes = swapper.explain(text)
         genders = {classes.get(change.word, classes.get(change.word.lower())) for change in changes}
@@ -307,23 +304,10 @@ def _plural(word: str) -> str:
     return f"{word}s"
 
 
-def _first_names() -> list[tuple[str, str]]:
-    """Popular female and male first names that no association test uses."""
-    tested = {row["word"] for row in read_table("seat_words.csv", ("word", "kind")) if row["kind"] == "name"}
-    rows = read_table("swap_names.csv", ("male", "female"))[:_NAMES]
-    return [(row["female"], row["male"]) for row in rows if not tested & {row["female"], row["male"]}]
-
-
 @lru_cache(maxsize=1)
 def _common_words() -> frozenset[str]:
     """The words of the swap list, which are no names."""
     return frozenset(row["female"].lower() for row in read_table("swap_words.csv", ("male", "female")))
-
-
-def _classes() -> dict[str, int]:
-    """The class of every word and name that the swap knows."""
-    rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
-    return {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}
 
 
 def _texts(path: Path) -> Iterator[str]:

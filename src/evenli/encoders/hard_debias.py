@@ -8,6 +8,7 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,12 @@ from typing import ClassVar, cast
 import numpy as np
 
 from evenli.core.errors import InputError, MissingExtraError, RunError
-from evenli.core.io import hash_files, write_atomic
+from evenli.core.io import hash_files
 from evenli.core.mitigation import Method
 from evenli.core.record import Record
 from evenli.core.store import replacing
 from evenli.encoders import mitigation
-from evenli.encoders.base import resolved_spec
+from evenli.encoders.base import resolved_spec, write_npz
 from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_direction, read_pairs
 from evenli.encoders.eraser import FloatArray
 from evenli.encoders.gendered import FEMALE, MALE
@@ -109,9 +110,17 @@ def hard_debias(
     for part, rows in _unit_rows(vectors):
         rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
         matrix[part] = _unit(rows)
-    pairs = [(a, b) for a, b in _variants(vectors, equalize) if matrix[a].any() and matrix[b].any()]
+    both = itertools.product(read_pairs(equalize), (str.lower, str.title, str.upper))
+    forms = dict.fromkeys(tuple(vectors.index.get(form(word), -1) for word in pair) for pair, form in both)
+    pairs = [(a, b) for a, b in forms if min(a, b) >= 0 and a != b and matrix[a].any() and matrix[b].any()]
     for a, b in pairs:
-        matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
+        first, second = (_unit(matrix[row].astype(float)) for row in (a, b))
+        middle = (first + second) / 2
+        y = middle - (middle @ g) * g
+        z = np.sqrt(max(0.0, 1 - float(y @ y)))
+        # Stored vectors are float32: below its rounding, neither word leans to a side.
+        z = -z if (first - second) @ g < -1e-6 else z
+        matrix[a], matrix[b] = _unit(y + z * g), _unit(y - z * g)
     notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {len(pairs)} pairs equalised, unit length")
     return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
 
@@ -125,16 +134,12 @@ def normalised(vectors: WordVectors) -> WordVectors:
 
 def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
     """Write word vectors as ``.npz``, which ``evenli.encoders.vectors.load_vectors`` reads."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise InputError(f"word vectors are stored as .npz, not as {path.name}")
     broken = next((word for word in vectors.words if not word or "\n" in word), None)
     if broken is not None:
         raise InputError(f"the word {broken!r} is empty or has a line break and cannot be saved; remove it")
     # One word a line: in an array of words the longest sets the width of all.
     words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    write_atomic(path, lambda file: np.savez(file, words=words, vectors=np.asarray(vectors.matrix)))
-    return path
+    return write_npz(path, "word vectors are", words=words, vectors=np.asarray(vectors.matrix))
 
 
 def word_leakage(
@@ -173,7 +178,7 @@ def word_leakage(
         clusters = neighbour_clustering(
             vectors.matrix[rows], bias, k, generator=generator, most=side, asked=professions
         )
-        return Residual.of(probes, clusters)
+        return Residual(probes.linear, probes.mlp, probes.majority, *clusters)
 
     return measure(before), measure(after)
 
@@ -188,27 +193,6 @@ def _unit_rows(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
     for start in range(0, len(vectors), _CHUNK):
         part = slice(start, start + _CHUNK)
         yield part, _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
-
-
-def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:
-    """Rows of each pair in every case that both words have, each pair of rows once."""
-    rows: dict[tuple[int, int], None] = {}
-    for female, male in read_pairs(pairs):
-        for form in (str.lower, str.title, str.upper):
-            a, b = vectors.index.get(form(female)), vectors.index.get(form(male))
-            if a is not None and b is not None and a != b:
-                rows[a, b] = None
-    return list(rows)
-
-
-def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
-    middle = (a + b) / 2
-    y = middle - (middle @ g) * g
-    z = np.sqrt(max(0.0, 1 - float(y @ y)))
-    # Stored vectors are float32: below its rounding, neither word leans to a side.
-    if (a - b) @ g < -1e-6:
-        z = -z
-    return _unit(y + z * g), _unit(y - z * g)
 
 
 def hard_debias_file(

@@ -160,11 +160,6 @@ class Residual(Record, frozen=True):
     on_text: Leakage | None = None  # the probes on running text
     on_domain: Leakage | None = None  # the probes on other sentences with the words that were fitted on
 
-    @classmethod
-    def of(cls, probes: Leakage, clusters: Clustering, *further: Leakage | None) -> Residual:
-        """The results of probes, of the clustering, and of probes on text and on the domain."""
-        return cls(probes.linear, probes.mlp, probes.majority, *clusters, *further)
-
 
 class LeakageReport(Record, frozen=True):
     """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it.
@@ -222,12 +217,12 @@ class HeldOut:
         probe, test = sentences.rows("probe")[1], sentences.rows("test")[1]
         embeddings = encode_checked(encoder, sentences.held_out)
         parts = np.split(embeddings, [len(probe), len(probe) + len(test)])
-        return cls(
-            Labelled(parts[0], probe, parts[1], test),
-            parts[2],
-            None if text is None else _labelled(encoder, text.texts, text.classes, len(text.train)),
-            _domain(encoder, sentences),
-        )
+        running = None if text is None else _labelled(encoder, text.texts, text.classes, len(text.train))
+        pairs, domain = sentences.domain, None
+        if len(pairs) >= _FEWEST_PAIRS:  # both versions of a pair are in the same half
+            mixed = [version for pair in (*pairs[::2], *pairs[1::2]) for version in (pair.female, pair.male)]
+            domain = _labelled(encoder, mixed, np.tile([FEMALE, MALE], len(pairs)), 2 * len(pairs[::2]))
+        return cls(Labelled(parts[0], probe, parts[1], test), parts[2], running, domain)
 
     def erased(self, eraser: Eraser) -> HeldOut:
         """The same embeddings behind an eraser."""
@@ -254,16 +249,6 @@ def _labelled(encoder: Encoder, texts: list[str], classes: NDArray[np.int64], tr
     return Labelled(rows[:train], classes[:train], rows[train:], classes[train:])
 
 
-def _domain(encoder: Encoder, sentences: GenderedSet) -> Labelled | None:
-    """Other sentences with the fitted words; both versions of a pair are in the same half."""
-    pairs = sentences.domain
-    if len(pairs) < _FEWEST_PAIRS:
-        return None
-    halves = [[text for pair in pairs[half::2] for text in (pair.female, pair.male)] for half in (0, 1)]
-    classes = np.tile(np.array([FEMALE, MALE], dtype=np.int64), len(pairs))
-    return _labelled(encoder, halves[0] + halves[1], classes, len(halves[0]))
-
-
 def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
     """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
     # An eraser or a cache may stand before the encoder that has the vectors.
@@ -286,7 +271,8 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
         held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
     )
     further = (rows.leakage(seed) if rows else None for rows in (held.text, held.domain))
-    return Residual.of(held.words.leakage(seed), clusters, *further)
+    probes = held.words.leakage(seed)
+    return Residual(probes.linear, probes.mlp, probes.majority, *clusters, *further)
 
 
 def leakage_report(

@@ -228,13 +228,10 @@ def read_mitigated(folder: str | Path) -> Mitigated:
     file = Path(folder) / MITIGATED
     if not file.is_file():
         raise ModelError(f"{folder} is no mitigated encoder: no {MITIGATED} in it; write it with evenli mitigate")
-    try:
+    with translated("", into=ModelError, kinds=(RunError,)):
         about = read_manifest(file, kind=_KIND)
+    with translated(f"{file} is broken (", "); write it again", into=ModelError, kinds=(RecordError,)):
         return (MitigatedEncoder if "leakage" in about else Mitigated).from_dict(about)
-    except RecordError as error:
-        raise ModelError(f"{file} is broken ({error}); write it again") from error
-    except RunError as error:
-        raise ModelError(str(error)) from error
 
 
 def _check_chain(folder: Path) -> None:

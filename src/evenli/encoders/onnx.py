@@ -40,11 +40,14 @@ class OnnxEncoder:
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
-        self._path = _model_file(Path(target))
-        folder = _tokenizer_folder(self._path)
+        self._path, folder = _places(Path(target))
         self._tokenizer = open_tokenizer(folder)
         self._configured = Configured.read(folder)
-        limit = min(filter(None, (_limit(folder, self._tokenizer), self._configured.limit)))
+        config, kept = limits_beside(folder)
+        if position_limit(config) is None:
+            # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
+            kept = (self._tokenizer.truncation or {}).get("max_length", kept)
+        limit = min(longest_input(config, _LIMIT, tokenizer_limit=kept), self._configured.limit or _LIMIT)
         self._tokenizer.enable_truncation(limit)
         self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
@@ -58,7 +61,9 @@ class OnnxEncoder:
             self.pooling, self.note = _POOLED, ""
         else:
             self.pooling, self.note = self._configured.choose(pooling, str(self._path))
-        self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
+        # A name that is no operator costs time only, and so no package is needed to read the graph.
+        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
+            self._batch = 1 if graph.find(_BY_BATCH) >= 0 else batch_size
         content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
         configured = hash_text(str(self._configured))[:16]
         self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}:{configured}"
@@ -119,29 +124,16 @@ def _pool(hidden: Embeddings, keep: NDArray[np.bool_], pooling: str) -> Embeddin
     return np.asarray(np.where(keep[..., None], hidden, 0).sum(axis=1) / keep.sum(axis=1, dtype=np.float32)[:, None])
 
 
-def _model_file(target: Path) -> Path:
+def _places(target: Path) -> tuple[Path, Path]:
+    """The file of the model, and the folder of its tokenizer; exports for the hub keep that one above ``onnx/``."""
     for file in (target, target / "model.onnx", target / "onnx" / "model.onnx"):
         if file.is_file():
-            return file
+            folder = file.parent
+            above = folder.absolute().name == "onnx" and not (folder / "tokenizer.json").is_file()
+            return file, folder.absolute().parent if above else folder
     if target.is_dir():
         raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
     raise ModelError(f"no ONNX model at {target}; give a folder with model.onnx and tokenizer.json")
-
-
-def _tokenizer_folder(path: Path) -> Path:
-    """The folder of the model, or the one above ``onnx/``, which is where exports for the hub keep the tokenizer."""
-    folder = path.parent
-    above = folder.absolute().name == "onnx" and not (folder / "tokenizer.json").is_file()
-    return folder.absolute().parent if above else folder
-
-
-def _limit(folder: Path, tokenizer: Any) -> int:
-    """Longest text in tokens: the positions of the model if ``config.json`` tells, else what the tokenizer keeps."""
-    config, limit = limits_beside(folder)
-    if position_limit(config) is None:
-        # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
-        limit = (tokenizer.truncation or {}).get("max_length", limit)
-    return longest_input(config, _LIMIT, tokenizer_limit=limit)
 
 
 def _output(path: Path, session: Any) -> tuple[str, int | None]:
@@ -156,12 +148,6 @@ def _output(path: Path, session: Any) -> tuple[str, int | None]:
         )
     last = shapes[name][-1] if shapes[name] else None
     return name, last if isinstance(last, int) else None
-
-
-def _mentions(path: Path, name: bytes) -> bool:
-    """Whether the file holds this name. A name that is no operator costs time only, and no package is needed."""
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(name) >= 0
 
 
 def load(target: str, request: EncoderRequest) -> OnnxEncoder:

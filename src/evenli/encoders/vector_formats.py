@@ -13,7 +13,7 @@ import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
     if kind == ".zip":
         raise InputError(f"{path} is an archive of files: unpack it and give the text file (it may be .gz or .xz)")
     if kind in {".npy", ".npz"}:
-        return _array_blocks(*_arrays(path, words), path)
+        return _array_blocks(path, words)
     with translated(f"cannot read {path}: ", kinds=BROKEN), _opened(path) as stream:
         head = stream.read(_SNIFF)
     if head[:4] == _FASTTEXT:
@@ -200,22 +200,19 @@ def words_beside(path: Path) -> Path:
     raise InputError(f"{path} holds no words: put them, one a line in row order, beside it in {names}")
 
 
-def _arrays(path: Path, words: Path) -> tuple[Sequence[bytes | str], NDArray[Any]]:
+def _array_blocks(path: Path, beside: Path) -> Iterator[Block]:
+    words: Sequence[bytes | str]
     if path.suffix.lower() == ".npy":
-        with decoding(words):
-            lines = words.read_bytes().removesuffix(b"\n").split(b"\n")
-        return [line.rstrip(b"\r") for line in lines], read_array(path, mapped=True)
-    stored = read_arrays(path, "words", "vectors")
-    listed, matrix = stored["words"], stored["vectors"]
-    if listed.ndim == 1 and listed.dtype == np.uint8:
+        with decoding(beside):
+            words = [line.rstrip(b"\r") for line in beside.read_bytes().removesuffix(b"\n").split(b"\n")]
+        matrix = read_array(path, mapped=True)
+    else:
+        listed, matrix = read_arrays(path, "words", "vectors").values()
+        if listed.ndim != 1 or (listed.dtype.kind not in "US" and listed.dtype != np.uint8):
+            raise InputError(f"{path}: words must be a list of text, not {listed.dtype} of shape {listed.shape}")
         with decoding(path):
-            return listed.tobytes().decode("utf-8", "surrogatepass").split("\n"), matrix
-    if listed.ndim != 1 or listed.dtype.kind not in "US":
-        raise InputError(f"{path}: words must be a list of text, not {listed.dtype} of shape {listed.shape}")
-    return listed.tolist(), matrix
-
-
-def _array_blocks(words: Sequence[bytes | str], matrix: NDArray[Any], path: Path) -> Iterator[Block]:
+            text = listed.dtype == np.uint8
+            words = listed.tobytes().decode("utf-8", "surrogatepass").split("\n") if text else listed.tolist()
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or not matrix.shape[1]:
         raise InputError(f"{path}: expected a table of numbers, found {matrix.dtype} of shape {matrix.shape}")
     if len(words) != len(matrix):

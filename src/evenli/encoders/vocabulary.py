@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +28,6 @@ class JoinedTokens:
     def __len__(self) -> int:
         """Number of sentences."""
         return len(self.lengths)
-
-
-class _WordIds(dict[str, int]):
-    """Ids of words; a new word is looked up once."""
-
-    def __init__(self, find: Callable[[str], int]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = self._find(word)
-        return number
 
 
 def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> JoinedTokens:
@@ -70,13 +59,14 @@ class Vocabulary:
     def __init__(self, vectors: WordVectors, markers: NDArray[np.float32] | None = None) -> None:
         self.vectors = vectors
         if markers is None:
-            markers = np.stack([_marker(vectors, at) for at in range(2)])
+            markers = np.stack([np.random.default_rng([5, at]).normal(0.0, 0.1, vectors.dimension) for at in range(2)])
+            for at, row in enumerate(map(vectors.index.get, MARKERS)):
+                markers[at] = markers[at] if row is None else vectors.matrix[row]
         self.markers = np.asarray(markers, dtype=np.float32)
         self.words = list(MARKERS)
         self._matrix = self.markers
         self._rows: list[int] = [-1, -1]
-        self._ids = _WordIds(self._find)
-        self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
+        self._id = cache(self._find)  # a word is looked up once
         self._of_row: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -85,11 +75,11 @@ class Vocabulary:
 
     def known(self, words: Iterable[str]) -> list[str]:
         """The words that have a vector."""
-        return [word for word in words if self._ids[word] >= 0]
+        return [word for word in words if self._id(word) >= 0]
 
     def ids(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Numbers of many words."""
-        return np.fromiter(map(self._ids.__getitem__, words), dtype=np.int32, count=len(words))
+        return np.fromiter(map(self._id, words), dtype=np.int32, count=len(words))
 
     def tokens(self, texts: Iterable[str | Sequence[str]]) -> JoinedTokens:
         """Markers around the known words of every text; a text may be given as its words."""
@@ -109,6 +99,8 @@ class Vocabulary:
         return self._matrix
 
     def _find(self, word: str) -> int:
+        if word in MARKERS:
+            return MARKERS.index(word)
         row = self.vectors.find(word)
         if row < 0:
             return -1
@@ -162,10 +154,3 @@ def pack(tokens: JoinedTokens, rows: NDArray[np.int64]) -> Packed:
 def words_of(text: str | Sequence[str]) -> Sequence[str]:
     """The words of a text, which may be given as such."""
     return split_words(text) if isinstance(text, str) else text
-
-
-def _marker(vectors: WordVectors, at: int) -> NDArray[np.float32]:
-    row = vectors.index.get(MARKERS[at])
-    if row is not None:
-        return np.array(vectors.matrix[row])
-    return np.random.default_rng([5, at]).normal(0.0, 0.1, vectors.dimension).astype(np.float32)

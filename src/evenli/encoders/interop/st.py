@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,12 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
         if note:
             logger.warning("SEAT: %s", note)
         if output_path is not None and self.write_csv:
-            _add_row(Path(output_path) / self.csv_file, {"epoch": epoch, "steps": steps, **plain})
+            row, file = {"epoch": epoch, "steps": steps, **plain}, Path(output_path) / self.csv_file
+            with system_failure(f"cannot write {file}: "):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                new = not file.is_file()
+                with file.open("a", newline="", encoding="utf-8") as stream:
+                    stream.write((csv_line(row) if new else "") + csv_line(row.values()))
         metrics: dict[str, float] = self.prefix_name_to_metrics(plain, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
@@ -82,11 +87,3 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
     def get_config_dict(self) -> dict[str, Any]:
         """Settings, for model cards."""
         return {"tests": [test.name for test in self.tests], "level": self.settings.level, "evenli": __version__}
-
-
-def _add_row(file: Path, row: Mapping[str, float]) -> None:
-    with system_failure(f"cannot write {file}: "):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = not file.is_file()
-        with file.open("a", newline="", encoding="utf-8") as stream:
-            stream.write((csv_line(row) if new else "") + csv_line(row.values()))

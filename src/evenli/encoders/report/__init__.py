@@ -28,15 +28,7 @@ from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling,
 from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
 from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.encoders.seat import (
-    AVERAGED,
-    AssociationResult,
-    average_estimate,
-    encode_tests,
-    seat,
-    seat_tests,
-    texts_of,
-)
+from evenli.encoders.seat import AVERAGED, AssociationResult, average_estimate, encode_tests, seat, seat_tests, texts_of
 from evenli.encoders.senteval import TaskResult, senteval
 from evenli.encoders.senteval.data import task_folder
 from evenli.encoders.settings import ReportSettings as ReportSettings
@@ -46,10 +38,8 @@ _KIND = "encoder report"
 _LAYOUT = 4  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
-OnStep = Callable[[str, str], None]
-
-
 DEFAULTS = ReportSettings()
+OnStep = Callable[[str, str], None]
 
 
 class SeatFigures(Record, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.page import GRID, MUTED, write_page
-from evenli.encoders.report import EncoderFigures, EncoderReport
+from evenli.encoders.report import EncoderReport
 from evenli.encoders.report.tables import encoders_page
 
 _POINTS = 2.0  # least width of the axis of SentEval
@@ -21,9 +21,17 @@ def encoder_chart(report: EncoderReport) -> Any:
     """Fairness against accuracy: SEAT against SentEval, or against the linear probe where there is no SentEval."""
     alt = load_altair("the chart of an encoder report")
     scored = bool(report.tasks)
-    points = [
-        point for at, encoder in enumerate(report.encoders) for point in _points(encoder, base=at == 0, scored=scored)
-    ]
+    points: list[dict[str, Any]] = []
+    for encoder in report.encoders:
+        mean, probe = encoder.seat.mean, encoder.leakage.linear
+        effect, value = mean.value, encoder.figure("senteval" if scored else "linear")
+        if value is None or math.isnan(effect):
+            continue
+        # No interval is a bar without length, as Vega would draw an absent end at 0.
+        bottom, top = (effect if math.isnan(end) else end for end in (mean.low, mean.high))
+        left, right = (value, value) if scored else (probe.low, probe.high)
+        about = {"label": encoder.label, "kind": "base" if encoder is report.encoders[0] else "mitigated"}
+        points.append({**about, "x": value, "y": effect, "low": bottom, "high": top, "left": left, "right": right})
     if not points:
         raise InputError("nothing to draw: no encoder has both figures; see the notes of the report")
     title = "accuracy of a linear probe for gender: 0.5 leaks nothing to it"
@@ -34,8 +42,8 @@ def encoder_chart(report: EncoderReport) -> Any:
     spare = max(0.0, _POINTS - (high - low)) / 2 if scored else 0.0
     domain = {"domain": [low - spare, high + spare]} if scored else {"zero": False}
     x = alt.X("x:Q", scale=alt.Scale(**domain, nice=True, padding=24), axis=alt.Axis(title=title, grid=False))
-    effect = alt.Axis(title="SEAT, mean |d| of C6 to C8b: 0 is neutral", gridColor=GRID)
-    y = alt.Y("y:Q", scale=alt.Scale(domainMin=0), axis=effect)
+    effects = alt.Axis(title="SEAT, mean |d| of C6 to C8b: 0 is neutral", gridColor=GRID)
+    y = alt.Y("y:Q", scale=alt.Scale(domainMin=0), axis=effects)
     base = inline(points)
     look = kinds("kind", ["base", "mitigated"], [SIDES["male"], SIDES["female"]], SHAPES[::-1])
     marks = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, **look)
@@ -93,16 +101,3 @@ def write_encoder_report(
     except (InputError, MissingExtraError) as error:
         on_warning(f"no chart: {error}")
     return files
-
-
-def _points(encoder: EncoderFigures, *, base: bool, scored: bool) -> list[dict[str, Any]]:
-    """The point of an encoder with the ends of its bars; none where a figure is undefined."""
-    mean, probe = encoder.seat.mean, encoder.leakage.linear
-    x = encoder.figure("senteval" if scored else "linear")
-    if x is None or math.isnan(mean.value):
-        return []
-    # No interval is a bar without length, as Vega would draw an absent end at 0.
-    low, high = (mean.value if math.isnan(end) else end for end in (mean.low, mean.high))
-    left, right = (x, x) if scored else (probe.low, probe.high)
-    place = {"x": x, "y": mean.value, "low": low, "high": high, "left": left, "right": right}
-    return [{"label": encoder.label, "kind": "base" if base else "mitigated", **place}]

@@ -12,8 +12,7 @@ from evenli.core.svg import Dot, dots
 from evenli.encoders.leakage import Leakage, Residual
 from evenli.encoders.report import EncoderFigures, EncoderReport, difference
 from evenli.encoders.seat import AVERAGED
-from evenli.encoders.seat.tables import tests_block
-from evenli.encoders.tables import LIMIT, cells
+from evenli.encoders.seat.tables import LIMIT, cells, tests_block
 
 _PLACES = {"words": "held-out words", "on_text": "running text", "on_domain": "fitted words"}
 _PROBES = {"linear": "linear probe", "mlp": "MLP probe"}

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.audit.differences import holm
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.estimate import Estimate
-from evenli.core.format import number, signed
+from evenli.core.format import capitalised, number, signed
 from evenli.core.io import hash_text, iter_rows, read_json
 from evenli.core.record import Number, Record
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
@@ -194,16 +194,12 @@ def _text_sets(level: Level) -> dict[str, TextSet]:
     for row in read_table("seat_words.csv", ("category", "word", "kind", "singular", "plural")):
         if row["kind"] not in frames:
             raise ResourceError(f"seat_words.csv: no template for '{row['word']}' of the kind '{row['kind']}'")
-        members = texts.setdefault(row["category"], {})
-        for text in [row["word"]] if level == "word" else [_sentence(frame, row) for frame in frames[row["kind"]]]:
-            members.setdefault(text, row["word"])
+        # The singular carries its article.
+        forms = {"a": row["singular"], "one": row["singular"].rpartition(" ")[2], "many": row["plural"]}
+        sentences = [capitalised(frame.format(**forms)) for frame in frames[row["kind"]]]
+        for text in [row["word"]] if level == "word" else sentences:
+            texts.setdefault(row["category"], {}).setdefault(text, row["word"])
     return {title: TextSet(title, tuple(members), tuple(members.values())) for title, members in texts.items()}
-
-
-def _sentence(frame: str, row: dict[str, str]) -> str:
-    """Fill a frame; ``singular`` carries its article."""
-    text = frame.format(a=row["singular"], one=row["singular"].rpartition(" ")[2], many=row["plural"])
-    return text[0].upper() + text[1:]
 
 
 def _thinned(part: TextSet, size: int) -> TextSet:
@@ -375,7 +371,7 @@ def _sizes(
     resampled, observed = np.zeros(settings.resamples), 0.0
     for test in tests:
         sets = [np.stack([vectors[text] for text in part.texts]) for part in test.sets]
-        units = UnitSets.of(sets, [part.words for part in test.sets], settings.ddof)
+        units = UnitSets(sets, [part.words for part in test.sets], settings.ddof)
 
         def draw(at: int, test: AssociationTest = test, units: UnitSets = units) -> Values:
             key = (test.sets[at].title, *sorted(set(test.sets[at].words)))

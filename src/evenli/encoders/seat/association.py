@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -38,8 +37,6 @@ _COUNTED = 100_000  # halves held at once where all are counted
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # [byte, bit]
 _COUNTS = _BITS.sum(axis=1, dtype=np.uint8)
 _MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
-
-
 DEFAULTS = SeatSettings()
 
 
@@ -105,7 +102,7 @@ def association_test(
     if words is not None and [len(part) for part in words] != sizes:
         raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
     note = _why_undefined(tables)
-    units = None if note else UnitSets.of(tables, words, settings.ddof)
+    units = None if note else UnitSets(tables, words, settings.ddof)
     if units is not None and math.isnan(units.effect):
         note = "undefined: all targets have the same association, so nothing separates X from Y"
     effect = Estimate.undefined(note, settings.coverage, sizes[0] + sizes[1])
@@ -115,9 +112,12 @@ def association_test(
     generator = generator or np.random.default_rng(settings.seed)
     rule = (settings.sides, settings.permutations)
     published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
-    if sum(units.words) < len(units.associations):  # a word has several texts
+    words_of_x = int(units.index[0].max()) + 1
+    owner = np.concatenate([units.index[0], units.index[1] + words_of_x])
+    by_word = np.bincount(owner, units.associations) / np.bincount(owner)
+    if len(by_word) < len(owner):  # a word has several texts
         # Draws of its own, so that the published p and the interval do not depend on it.
-        p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
+        p, exact, counted = _permutation_p(by_word, words_of_x, *rule, generator.spawn(1)[0])
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
     note = f"no interval: only one word behind {' and '.join(single)}" if single else ""
     effect = replace(effect, value=units.effect, note=note)
@@ -150,21 +150,15 @@ def _why_undefined(sets: Sequence[Values]) -> str:
     return ""
 
 
-@dataclass(frozen=True)
 class UnitSets:
-    """Vectors of X, Y, A and B at length 1, and a number for the word behind every one."""
+    """Vectors of X, Y, A and B at length 1, and a number for the word behind every one, in alphabetical order."""
 
-    units: Sequence[Values]
-    index: Sequence[Index]
-    ddof: int = 1
-
-    @classmethod
-    def of(cls, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> UnitSets:
-        """Scale the vectors; words are numbered in the order of the alphabet."""
-        index: list[Index] = [np.arange(len(part)) for part in sets]
+    def __init__(self, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> None:
+        self.units, self._ddof = [_unit(part) for part in sets], ddof
+        self.index: list[Index] = [np.arange(len(part)) for part in sets]
         if words is not None:
-            index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1].astype(np.intp) for part in words]
-        return cls([_unit(part) for part in sets], index, ddof)
+            numbered = (np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words)
+            self.index = [numbers.astype(np.intp) for numbers in numbered]
 
     @cached_property
     def associations(self) -> Values:
@@ -176,17 +170,6 @@ class UnitSets:
     def effect(self) -> float:
         """``d``; NaN where nothing varies."""
         return float(self._effects(self.associations[None], np.ones((1, len(self.associations))))[0])
-
-    @property
-    def words(self) -> tuple[int, int]:
-        """How many words stand behind X and Y."""
-        return int(self.index[0].max()) + 1, int(self.index[1].max()) + 1
-
-    @property
-    def by_word(self) -> Values:
-        """The mean of ``s`` over the texts of every word, those of X first."""
-        owner = np.concatenate([self.index[0], self.index[1] + self.words[0]])
-        return np.asarray(np.bincount(owner, self.associations) / np.bincount(owner))
 
     def resampled(self, draw: Callable[[int], Values]) -> Values:
         """The effect in every resample; ``draw`` tells how often each word of a set is drawn, [resamples, words]."""
@@ -209,7 +192,7 @@ class UnitSets:
             return np.asarray((weights[:, part] * s[:, part]).sum(axis=1) / weights[:, part].sum(axis=1))
 
         centred = s - mean(slice(None))[:, None]
-        spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - self.ddof))
+        spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - self._ddof))
         return np.asarray((mean(slice(n)) - mean(slice(n, None))) / np.where(spread > _CONSTANT, spread, np.nan))
 
 

@@ -1,23 +1,47 @@
-"""What people see of association tests: the table of a terminal, and the page with a chart."""
+"""What people see of association tests: the table of a terminal, and the page with a chart.
+
+How a table stands on a terminal is the same for all that encoders are asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import Console
+from rich.markup import escape
+
 from evenli.core.blocks import Block, Fact, Figure
-from evenli.core.format import p_value, percent, printable, signed
+from evenli.core.console import table
+from evenli.core.estimate import Estimate
+from evenli.core.format import interval, number, p_value, percent, printable, signed
 from evenli.core.page import render
 from evenli.core.svg import Dot, dots
 from evenli.encoders.seat import AVERAGED, AssociationResult, SeatResult, average_effect, seat_tests
-from evenli.encoders.tables import LIMIT, cells
 from evenli.words import read_table
 
+LIMIT = "An effect near 0 shows that these tests find nothing, not that an encoder is free of bias."
 _READING = (
     "Which groups of words does the encoder bring close to which?",
     "A dot to the right of 0: the encoder puts the pairs as they are named here close to each other. To the left: the "
     "other way round. The size is that of a standardised difference, from -2 to 2.",
     "A line that does not touch 0 is a link that would hold for other words of the same kind, too.",
 )
+
+
+def cells(estimate: Estimate, digits: int = 3, *, sign: bool = False) -> list[str]:
+    """Value and interval; the ends have two decimals."""
+    shown = (signed if sign else number)(estimate.value, digits)
+    return [shown, interval(estimate.low, estimate.high, 2, sign=sign)]
+
+
+def print_block(block: Block, console: Console) -> None:
+    """Print a table, its notes and how to read it; the row of a mean is bold."""
+    means = [at for at, row in enumerate(block.rows) if row[0].startswith("mean")]
+    console.print(table(block.columns, block.rows, means, tight=True))
+    for note in block.notes:
+        console.print(escape(printable(note)))  # a stored note may be anyone's
+    if block.caption:
+        console.print(escape(block.caption), style="dim")
 
 
 def associations(result: SeatResult) -> Block:

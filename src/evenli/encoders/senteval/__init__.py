@@ -5,37 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
-import numpy as np
 
 from evenli.audit.models.loading import pick_device
-from evenli.core.errors import InputError, ModelError, RunError
+from evenli.core.errors import InputError, RunError, translated
 from evenli.core.extras import need
 from evenli.core.format import number
 from evenli.core.io import read_json, to_plain, write_json
 from evenli.core.record import Number, Numbers, Record
 from evenli.core.store import check_writable, is_stamped
-from evenli.encoders.base import (
-    EmbeddingCache,
-    Embeddings,
-    Encoder,
-    as_encoder,
-    check_reusable,
-    encode_checked,
-    name_of,
-)
+from evenli.encoders.base import EmbeddingCache, Encoder, as_encoder, check_reusable
 from evenli.encoders.senteval.data import TASKS, read_task, task_folder
 from evenli.encoders.settings import EVERY
 from evenli.encoders.settings import SentEvalSettings as SentEvalSettings
 
 KIND = "SentEval result"
 _ADVICE = "give another file, or overwrite it (--overwrite)"
-
-
 DEFAULTS = SentEvalSettings()
 OnStep = Callable[[str, str], None]
 
@@ -117,11 +106,10 @@ class ResultFile:
                 what = "another encoder" if setting == "encoder" else f"{setting} {then}, not {now}"
                 raise InputError(f"{self.path} holds a result with {what}; {_ADVICE}")
         for task, result in stored.tasks.items():
-            try:
-                same = read_task(task, folder).sha256 == result.data
-            except InputError as error:
-                raise InputError(f"{self.path} holds {task}, which cannot be compared: {error}; {_ADVICE}") from error
-            if not same:
+            before = f"{self.path} holds {task}, which cannot be compared: "
+            with translated(before, f"; {_ADVICE}", kinds=(InputError,)):
+                read = read_task(task, folder)
+            if read.sha256 != result.data:
                 raise InputError(f"{self.path} holds {task} on other data than {folder} has; {_ADVICE}")
         return dict(stored.tasks)
 
@@ -168,8 +156,14 @@ def senteval(
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
     encoder = as_encoder(encoder)
-    store = _cache_of(encoder, cache, settings.batch_size)
-    description, name = settings.describe(store.identity), name or store.identity
+    if isinstance(cache, EmbeddingCache):
+        if encoder is not cache and encoder is not cache.encoder:
+            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
+    elif cache is None and isinstance(encoder, EmbeddingCache):
+        cache = encoder
+    else:
+        cache = EmbeddingCache(encoder, cache, batch=settings.batch_size)
+    description, name = settings.describe(cache.identity), name or cache.identity
     done = {} if file is None else file.tasks(description, data)
     if file is not None and done:
         check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
@@ -181,7 +175,7 @@ def senteval(
         return SentEvalResult({task: done[task] for task in EVERY if task in done}, missing, description, name)
 
     for task in (task for task in settings.names if task not in done):
-        outcome = _run_task(task, data, store, settings, on_step)
+        outcome = _run_task(task, data, cache, settings, on_step)
         if isinstance(outcome, str):
             missing[task] = outcome
             continue
@@ -223,32 +217,3 @@ def _run_task(
     cost = f"{time.perf_counter() - started:.1f} s, {store.encoded - before:,} texts encoded"
     on_step(name, f"{name} {number(result.score, 2)} ({cost})")
     return result
-
-
-def _cache_of(encoder: Encoder, cache: EmbeddingCache | str | Path | None, batch_size: int | None) -> EmbeddingCache:
-    if isinstance(encoder, EmbeddingCache) and cache is None:
-        return encoder
-    if isinstance(cache, EmbeddingCache):
-        if encoder is not cache and encoder is not cache.encoder:
-            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
-        return cache
-    return EmbeddingCache(_Batched(encoder, batch_size) if batch_size else encoder, cache)
-
-
-class _Batched:
-    """An encoder that is asked for some texts at a time, of similar length."""
-
-    def __init__(self, encoder: Encoder, size: int) -> None:
-        self.encoder, self._size = encoder, size
-        self.identity = getattr(encoder, "identity", None)
-
-    def encode(self, texts: Sequence[str]) -> Embeddings:
-        # Texts of similar length need little padding.
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-        parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
-        batches = [encode_checked(self.encoder, [texts[row] for row in part]) for part in parts]
-        widths = sorted({batch.shape[1] for batch in batches})
-        if len(widths) > 1:
-            name = name_of(self.encoder)
-            raise ModelError(f"{name} gave rows of {widths[0]} and of {widths[-1]} numbers; give all one length")
-        return np.concatenate(batches)[np.argsort(order)]

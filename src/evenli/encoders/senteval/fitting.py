@@ -207,10 +207,18 @@ class FitResult:
 
 def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> FitResult:
     """Evaluate by the splits that a task comes with: none, all three, or train and test."""
-    labels, splits = task.labels, task.splits
+    labels, splits, key = task.labels, task.splits, (seed, task.name)
     assert labels is not None
     if "all" in splits:
-        return nested(fitter, labels, count, seed, task.name)
+        # Every fold is tested once; its regularisation is searched by folds within the others.
+        outer = stratified_folds(labels, count, numpy_generator(*key, "outer"))
+        rests: Parts = {("inner", fold): np.flatnonzero(outer != fold) for fold in range(count)}
+        fits, dev = _searched(fitter, labels, rests, count, "nested", key)
+        rows = np.arange(len(labels))
+        # Every row is answered by the one model that has not seen its fold.
+        answers = fits.predict(rows)[rows, outer]
+        accuracy = float(np.mean([100 * (answers == labels)[outer == fold].mean() for fold in range(count)]))
+        return FitResult(accuracy, float(dev.mean()), rows, answers)
     test = splits["test"]
     if "dev" in splits:
         # The search is the final fit as well: the published procedure does not train again on train and dev.
@@ -220,24 +228,9 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> FitResult:
         chosen, dev = _best(fits.scores[None])
         answers = fits.predict(test)[:, chosen[0]]
     else:
-        fits, dev = _searched(
-            fitter, labels, {("folds",): splits["train"]}, count, "cross_validated", (seed, task.name)
-        )
+        fits, dev = _searched(fitter, labels, {("folds",): splits["train"]}, count, "cross_validated", key)
         answers = fits.predict(test)[:, 0]
     return FitResult(float(100 * (answers == labels[test]).mean()), float(dev[0]), test, answers)
-
-
-def nested(fitter: Fitter, labels: Rows, count: int, seed: int, task: str) -> FitResult:
-    """Every fold is tested once; its regularisation is searched by folds within the others."""
-    outer = stratified_folds(labels, count, numpy_generator(seed, task, "outer"))
-    rests: Parts = {("inner", fold): np.flatnonzero(outer != fold) for fold in range(count)}
-    fits, dev = _searched(fitter, labels, rests, count, "nested", (seed, task))
-    rows = np.arange(len(labels))
-    # Every row is answered by the one model that has not seen its fold.
-    answers = fits.predict(rows)[rows, outer]
-    right = answers == labels
-    accuracy = float(np.mean([100 * right[outer == fold].mean() for fold in range(count)]))
-    return FitResult(accuracy, float(dev.mean()), rows, answers)
 
 
 def _searched(
