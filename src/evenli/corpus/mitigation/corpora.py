@@ -48,7 +48,7 @@ from evenli.corpus.mitigation.selection import (
     gold_of,
 )
 from evenli.corpus.mitigation.shuffle import Shuffle
-from evenli.corpus.mitigation.sorter import BUCKET, Sorter
+from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
@@ -179,7 +179,7 @@ class _Files:
     def __init__(self, plan: CorpusPlan, split: Split | None, seed: int, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
         shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
-        self._sorting = None if shuffle is None else (shuffle, Sorter(folder, shuffle.borders(BUCKET)))
+        self._sorting = None if shuffle is None else (shuffle, Sorter())
 
     def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
         """Take in rows of a shard as JSON, with their numbers; or copies of these rows."""
@@ -201,7 +201,6 @@ class _Files:
         for name, size in splits.items():
             with (self._folder / f"{name}.jsonl").open("wb") as stream:
                 stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
-        remaining.close()
         return splits
 
 

@@ -17,7 +17,7 @@ from evenli.core.page import mark_words, render
 from evenli.core.parse import csv_line
 from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.mitigation.selection import clean
-from evenli.corpus.mitigation.sorter import BUCKET, Sorter
+from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, Parts, order_statistics
 from evenli.words.lists import GenderWords
@@ -44,15 +44,11 @@ class Review:
 
     def __init__(self, folder: Path, name: str, page: ReviewPage, scores: Parts, count: int) -> None:
         self._folder, self._name, self._page = folder, name, page
-        # The highest score is the first: the keys are the scores turned round.
-        cuts = [count - rank for rank in range(BUCKET, count, BUCKET)]
-        ordered = order_statistics(scores, count, [*cuts, *([count - _SHOWN] if count > _SHOWN else [])])
-        self._sorter = Sorter(folder, np.array([-ordered[rank] for rank in cuts], dtype=np.float64), name)
+        self._sorter, self._count, self._limit, self._room = Sorter(), count, -np.inf, _SHOWN
         # Rows above a score are shown, and as many of those that have it as there is room for.
-        self._limit = ordered[count - _SHOWN] if count > _SHOWN else -np.inf
-        above = sum(int((part > self._limit).sum()) for part in scores()) if count > _SHOWN else 0
-        self._room = _SHOWN - above
-        self._count = count
+        if (lowest := count - _SHOWN) > 0:
+            self._limit = order_statistics(scores, count, [lowest])[lowest]
+            self._room -= sum(int((part > self._limit).sum()) for part in scores())
         self._top: list[tuple[float, list[Any]]] = []
 
     def shows(self, score: float) -> bool:
@@ -66,7 +62,7 @@ class Review:
         if self.shows(score):
             self._top.append((-score, [cell[:_HELD] if isinstance(cell, str) else cell for cell in row]))
             self._room -= score == self._limit
-        self._sorter.add([-score], [csv_line(row)])
+        self._sorter.add([-score], [csv_line(row)])  # the highest score is the first
 
     def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html, if there are rows."""
