@@ -467,19 +467,19 @@ def test_thresholds_by_hand(tmp_path: Path, pair_file) -> None:
 
 
 @pytest.mark.usefixtures("small_shards")
-@pytest.mark.parametrize("bins", [2, 7, 1 << 16])
+@pytest.mark.parametrize("bits", [1, 8, 16])
 def test_thresholds_in_passes_are_exact(
-    tmp_path: Path, lines: Path, bins: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lines: Path, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score_corpus(lines, tmp_path / "out", Lengths())
     wanted = [0, 3, 50, 90, 95, 97, 100]
     exact = thresholds(tmp_path / "out", wanted)
     monkeypatch.setattr("evenli.corpus.scored.HELD_ROWS", 10)
-    monkeypatch.setattr("evenli.corpus.scored._BINS", bins)
+    monkeypatch.setattr("evenli.corpus.scored._BITS", bits)
     assert thresholds(tmp_path / "out", wanted).values == pytest.approx(dict(exact.values), rel=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["spread", "ties", "tiny", "equal"])
+@pytest.mark.parametrize("kind", ["spread", "ties", "tiny", "equal", "signed"])
 def test_percentiles_in_passes_are_those_of_numpy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     values = {
@@ -487,9 +487,10 @@ def test_percentiles_in_passes_are_those_of_numpy(kind: str, monkeypatch: pytest
         "ties": np.round(rng.exponential(0.3, 4_001), 1),
         "tiny": 1 + rng.integers(0, 50, 4_001) * np.finfo(float).eps,
         "equal": np.full(4_001, 0.3),
+        "signed": np.round(rng.normal(0, 1, 4_001), 1) * rng.choice([-1.0, 1.0], 4_001),
     }[kind]
     monkeypatch.setattr("evenli.corpus.scored.HELD_ROWS", 10)
-    monkeypatch.setattr("evenli.corpus.scored._BINS", 5)
+    monkeypatch.setattr("evenli.corpus.scored._BITS", 4)
     wanted = [0, 0.01, 33.3, 50, 97, 99.99, 100]
     parts = [values[:1], values[1:1], values[1:2_500], values[2_500:]]
     found = percentiles_of(lambda: iter(parts), len(values), wanted)
