@@ -103,9 +103,7 @@ def write_vectors(folder: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("method", ["subtract", "augment", "combined"])
-def test_a_row_passes_through_json_at_most_twice(
-    tmp_path: Path, passes: Passes, suffix: str, method: Any
-) -> None:
+def test_a_row_passes_through_json_at_most_twice(tmp_path: Path, passes: Passes, suffix: str, method: Any) -> None:
     count = 400
     source = write_source(tmp_path, suffix, sentences(count))
     passes.clear()

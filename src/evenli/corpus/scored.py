@@ -224,8 +224,8 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
 def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int, float]:
     """The values at some ranks of any number of values, counted from 0.
 
-    Up to ``HELD_ROWS`` values are sorted at once. Of more, every pass finds the next ``_BITS`` bits of the value of each
-    rank: it counts how the values go on that begin with the bits found so far.
+    Up to ``HELD_ROWS`` values are sorted at once. Of more, every pass finds the next ``_BITS`` bits of the value of
+    each rank: it counts how the values go on that begin with the bits found so far.
     """
     if rows <= HELD_ROWS:
         values = np.concatenate([*parts()])

@@ -10,9 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
-from random import Random
 from typing import Any, ClassVar, Literal, TypeVar
 
 from evenli.core.errors import InputError
@@ -64,63 +61,6 @@ class SwapCounts(Record, frozen=True, kw_only=True):
     rows: int
     unlabelled: int | None = None
     written: int | None = None
-
-
-@dataclass(frozen=True)
-class Augmented:
-    """A training set with swapped copies behind the original rows, and how it came about."""
-
-    rows: tuple[dict[str, Any], ...]  # the original rows, then the added ones
-    counts: SwapCounts
-    # Which of the given rows have a word to swap and got no copy, and why (a key of ``conflicts.REASONS``).
-    conflicts: Mapping[int, str]
-
-
-def swap_augment(
-    rows: Sequence[Mapping[str, Any]],
-    settings: SwapSettings | None = None,
-    *,
-    columns: tuple[str, str] = ("premise", "hypothesis"),
-    drop_duplicates: bool = True,
-    shuffle_seed: int | None = None,
-) -> Augmented:
-    """Append gender-swapped copies of pairs; label and all other columns are kept, ids get ``-swapped``.
-
-    Premise and hypothesis are swapped together: a word that is left alone in one is left alone in the other, and a
-    pair of which one sentence cannot be swapped gets no copy. With ``drop_duplicates`` rows whose two sentences occur
-    before are dropped, of the given rows, too.
-
-    With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation is a token
-    of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
-    gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
-
-    ``columns`` names premise and hypothesis, which are English. With a ``shuffle_seed`` the rows are looked at in a
-    shuffled order, with 12 in that of Sharma et al.; those returned keep theirs.
-    """
-    settings = settings or SwapSettings()
-    if settings.occupations is not None and settings.select == "all":
-        raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
-    for number, row in enumerate(rows, 1):
-        check_text(row, number, columns)
-    copying = Copying(settings, Swapper(settings.mode, settings.names, conflicts=settings.conflicts), columns)
-    order = list(enumerate(rows))
-    if shuffle_seed is not None:
-        Random(shuffle_seed).shuffle(order)
-    result, conflicts = [dict(row) for row in rows], {}
-    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
-    for index, row in sorted(copying.choose(order), key=itemgetter(0)):
-        done, copied = copying.swap(row)
-        if done.conflict:
-            conflicts[index] = done.conflict
-        if copied:
-            result.append(mark_copy(row, columns, done.texts))
-    # Of the rows with the same sentences the first stays.
-    first: dict[Any, int] = {}
-    for index, row in enumerate(result):
-        first.setdefault(copying.texts(row) if drop_duplicates else index, index)
-    added = sum(index >= len(rows) for index in first.values())
-    counts = copying.counts(len(rows), len(first) - added, added)
-    return Augmented(tuple(result[index] for index in first.values()), counts, conflicts)
 
 
 class Copying:

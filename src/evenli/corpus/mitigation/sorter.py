@@ -22,8 +22,9 @@ class Sorter:
 
     def add(self, keys: Iterable[float], texts: Iterable[str]) -> None:
         """Take in texts with their keys."""
+        rows = zip(keys, map(str.encode, texts), strict=True)
         with _disk():
-            self._database.executemany("INSERT INTO texts VALUES (?, ?)", zip(keys, map(str.encode, texts), strict=True))
+            self._database.executemany("INSERT INTO texts VALUES (?, ?)", rows)
 
     def __del__(self) -> None:
         """The database goes with its sorter, whether or not its texts were asked for."""
