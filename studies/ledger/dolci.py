@@ -81,5 +81,5 @@ def _score(biases: Mapping[str, float], counts: Sequence[int], total: int) -> Se
     plane = [(1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (-1.0, 0.0), *((b, (1 - b * b) ** 0.5) for b in biases.values())]
     vectors = WordVectors.of(words, np.array(plane))
     direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])
-    encoder = SimpleNamespace(identity="printed", argmax=lambda texts: [Pooled(words, counts, total) for words in texts])
+    encoder = SimpleNamespace(identity="printed", argmax=lambda texts: [Pooled(text, counts, total) for text in texts])
     return BiasScorer(vectors, direction, weights=MaxPooled(encoder)).score(_SENTENCE)

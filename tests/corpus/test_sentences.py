@@ -68,7 +68,8 @@ def reference_score(text, vectors, direction, gender_words, weights, punctuation
 
 def counted_as(counts: Sequence[int], total: int) -> MaxPooled:
     """Importance by the counts of an encoder that counts every sentence alike."""
-    return MaxPooled(SimpleNamespace(identity="", argmax=lambda texts: [Pooled(words, counts, total) for words in texts]))
+    encoder = SimpleNamespace(identity="", argmax=lambda texts: [Pooled(words, counts, total) for words in texts])
+    return MaxPooled(encoder)
 
 
 @pytest.fixture(scope="module")

@@ -204,11 +204,7 @@ class BiasScorer:
         sides = zip((ends - known).tolist(), ends.tolist(), strict=True)
         # The network is not given a text without a known word.
         sentences = [words[first:end] for first, end in sides if first < end]
-        if isinstance(self.weights, MaxPooled):
-            shares = self.weights.shares(sentences)
-        else:
-            shares = np.concatenate([np.zeros(0), *(weighed.shares for weighed in self.weights.weigh(sentences))])
-        weighted = biases * shares
+        weighted = biases * cast(MaxPooled, self.weights).shares(sentences)
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0
         shrink = self._shrink(known)

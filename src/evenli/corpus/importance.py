@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +38,6 @@ class Importance:
 
     shares: FloatArray
     counts: tuple[int, ...] | None = None
-
-
-class Weights(Protocol):
-    """Importance of the tokens of a sentence."""
-
-    @property
-    def identity(self) -> str:
-        """Changes when any weight could."""
-
-    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
-        """The importance of the tokens of many sentences."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +211,10 @@ class MaxPooled:
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
         return np.asarray(counts / float(self.encoder.dimension), dtype=np.float64)
+
+
+Weights = StaticWeights | MaxPooled
+"""Importance of the tokens of a sentence; ``identity`` changes when any weight could."""
 
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:

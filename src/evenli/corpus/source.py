@@ -212,7 +212,14 @@ def read_records(file: SourceFile) -> Iterator[SourceRecord | None]:
             line = line.strip()
             yield SourceRecord(line, name, number) if line else None
     else:
-        yield from _table_records(file, commas=kind == ".csv")
+        # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
+        lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
+        for number, row in parse_table(lines, name, commas=kind == ".csv", blanks=True):
+            if None in row:
+                more = len(row[None])  # type: ignore[index]
+                raise PairError(f"{name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
+            data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
+            yield SourceRecord(data, name, number, row) if row else None
 
 
 def read_lines(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
@@ -224,17 +231,6 @@ def read_lines(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
 def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     for first, lines in read_lines(file):
         yield from enumerate(lines, first)
-
-
-def _table_records(file: SourceFile, *, commas: bool) -> Iterator[SourceRecord | None]:
-    # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
-    lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
-    for number, row in parse_table(lines, file.name, commas=commas, blanks=True):
-        if None in row:
-            more = len(row[None])  # type: ignore[index]
-            raise PairError(f"{file.name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
-        data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
-        yield SourceRecord(data, file.name, number, row) if row else None
 
 
 def is_remote(source: object) -> bool:

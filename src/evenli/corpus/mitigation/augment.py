@@ -106,9 +106,7 @@ class Copying:
             self._conflicts[done.conflict] += 1
         return done, copied
 
-    def counts(
-        self, given: int, kept: int, added: int, *, unlabelled: int | None = None, written: int | None = None
-    ) -> SwapCounts:
+    def counts(self, given: int, kept: int, added: int, *, unlabelled: int | None, written: int) -> SwapCounts:
         """How many rows every step left, if so many of the given rows and of the copies stay."""
         conflicts, other = self._conflicts.total(), self._conflicts[LANGUAGE]
         return SwapCounts(

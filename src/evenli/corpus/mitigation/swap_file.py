@@ -48,7 +48,7 @@ def swap_corpus(
     for file in (out, *([] if review is None else [Path(review)])):
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; overwrite it (--overwrite) or name another file")
-    source = _Lines(corpus, out, settings) if is_plain_text(corpus) else _Pairs(corpus, out, settings)
+    source = _Source(corpus, out, settings)
     copying = Copying(settings, source.swapper, source.columns)
     with contextlib.ExitStack() as files:
         # What is entered last is left first: the files are closed, the list for review takes its name, and then the
@@ -60,9 +60,7 @@ def swap_corpus(
         return _write(source, copying, add, stream, only_swapped=settings.only_swapped)
 
 
-def _write(
-    source: _Pairs | _Lines, copying: Copying, add: Add, review: TextIO | None, *, only_swapped: bool
-) -> SwapCounts:
+def _write(source: _Source, copying: Copying, add: Add, review: TextIO | None, *, only_swapped: bool) -> SwapCounts:
     """Write the given rows first, then the copies, and the list for review beside."""
     columns, seen = copying.columns, set[bytes]()
 
@@ -74,9 +72,10 @@ def _write(
         return len(seen) > before
 
     for row in source.rows():
-        if (is_new(row) or not source.drops_given) and not only_swapped:
+        # Of pairs those that occur before are left out.
+        if (is_new(row) or source.plain) and not only_swapped:
             add(row)
-    kept, added = len(seen) if source.drops_given else source.size, 0
+    kept, added = source.size if source.plain else len(seen), 0
     if review is not None:
         review.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
     for number, row in copying.choose(enumerate(source.rows(), 1)):
@@ -89,25 +88,31 @@ def _write(
             added += 1
             add(copy)
     written = added + (0 if only_swapped else kept)
-    if not written and source.drops_given:
+    if not (written or source.plain):
         raise InputError(f"{source.corpus} has no pair to swap; keep the others, too (no --only-swapped)")
-    return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=written)
+    unlabelled = None if source.plain else source.unlabelled
+    return copying.counts(source.size, kept, added, unlabelled=unlabelled, written=written)
 
 
-class _Pairs:
-    """A file of pairs."""
-
-    drops_given = True  # rows that occur before are left out of the given ones, too
+class _Source:
+    """A file of pairs, or a ``plain`` text with one sentence a line."""
 
     def __init__(self, corpus: Path, out: Path, settings: SwapSettings) -> None:
-        if out.suffix not in {".jsonl", ".csv", ".parquet"}:
+        self.corpus, self.plain = corpus, is_plain_text(corpus)
+        self.names, self.unlabelled, self.size = dict[str, None](), 0, 0
+        if self.plain and settings.select == "occupation":
+            raise InputError(f"select occupation needs premises and hypotheses; {corpus} is plain text")
+        if self.plain and out.suffix.lower() != ".txt":
+            raise InputError(
+                f"{corpus} is plain text, so the result is too; end its name (-o) in .txt, not {out.suffix or out}"
+            )
+        if not self.plain and out.suffix not in {".jsonl", ".csv", ".parquet"}:
             raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
-        self.corpus, self.names, self.unlabelled, self.size = corpus, dict[str, None](), 0, 0
-        first = next((row for _, row in iter_rows(corpus)), None)
+        first = next(self.rows(), None)
         if first is None:
-            raise InputError(f"{corpus} holds no pairs")
-        roles = find_columns(first, corpus)
-        self.columns = roles["premise"], roles["hypothesis"]
+            raise InputError(f"{corpus} holds no {'text' if self.plain else 'pairs'}")
+        roles = {} if self.plain else find_columns(first, corpus)
+        self.columns = ("text",) if self.plain else (roles["premise"], roles["hypothesis"])
         self._gold = roles.get("gold")
         self.swapper = make_swapper(settings, self._look(), str(corpus))
 
@@ -121,49 +126,25 @@ class _Pairs:
             self.size = number
             self.names.update(dict.fromkeys(row))
             self.unlabelled += self._gold is None or row.get(self._gold) in (None, "", "-")
-            yield f"{row.get(self.columns[0])} {row.get(self.columns[1])}"
+            yield " ".join(str(row.get(column)) for column in self.columns)
             check_text(row, number, self.columns)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every row."""
+        """Every row, or every line as one."""
+        if self.plain:
+            return ({"text": line} for _, line in iter_text(self.corpus))
         return (row for _, row in iter_rows(self.corpus))
 
     def writing(self, file: Path) -> AbstractContextManager[Add]:
         """What writes rows with all their columns, in the format that the file's ending names."""
+        if self.plain:
+            return _writing_lines(file, lambda row: f"{row['text']}\n")
         if file.suffix == ".parquet":
             return _writing_table(file)
         if file.suffix == ".csv":
             names = list(self.names)
             return _writing_lines(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
         return _writing_lines(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
-
-
-class _Lines:
-    """A text with one sentence a line."""
-
-    drops_given = False
-    columns = ("text",)
-    unlabelled = None
-
-    def __init__(self, corpus: Path, out: Path, settings: SwapSettings) -> None:
-        if settings.select == "occupation":
-            raise InputError(f"select occupation needs premises and hypotheses; {corpus} is plain text")
-        if out.suffix.lower() != ".txt":
-            raise InputError(
-                f"{corpus} is plain text, so the result is too; end its name (-o) in .txt, not {out.suffix or out}"
-            )
-        self.corpus, self.size = corpus, sum(1 for _ in iter_text(corpus))
-        if not self.size:
-            raise InputError(f"{corpus} holds no text")
-        self.swapper = make_swapper(settings, (row["text"] for row in self.rows()), str(corpus))
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Every line."""
-        return ({"text": line} for _, line in iter_text(self.corpus))
-
-    def writing(self, file: Path) -> AbstractContextManager[Add]:
-        """What writes the lines."""
-        return _writing_lines(file, lambda row: f"{row['text']}\n")
 
 
 @contextlib.contextmanager
