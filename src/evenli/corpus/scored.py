@@ -170,14 +170,6 @@ class CorpusScores:
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """Percentiles of the pair score, exactly as numpy's linear interpolation gives them."""
-
-    values: Mapping[float, float]  # percentile to threshold
-    rows: int  # rows they were taken over; pairs without gold label are left out
-
-
-@dataclass(frozen=True)
 class Distribution:
     """Histograms over bins of equal width from 0 to the highest score; rows without gold label are left out."""
 
@@ -186,12 +178,12 @@ class Distribution:
     rows: NDArray[np.int64]  # rows by their score, the largest Abs of their texts
     female: NDArray[np.int64]  # texts by F
     male: NDArray[np.int64]  # texts by -M
-    thresholds: Thresholds  # percentiles of the row score
+    thresholds: Mapping[float, float]  # percentiles of the row score, over rows with a gold label
 
 
 def thresholds(
     scored: CorpusScores | str | Path, percentiles: Iterable[float], parts: Parts | None = None
-) -> Thresholds:
+) -> dict[float, float]:
     """Percentiles of the pair score over all pairs with a gold label, which ``parts`` gives where they are at hand."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
@@ -201,7 +193,7 @@ def thresholds(
     return percentiles_of(parts or stored, scored.gold_rows, percentiles)
 
 
-def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
+def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> dict[float, float]:
     """Percentiles of any number of values, exactly as numpy's linear interpolation gives them.
 
     They rest on ``order_statistics``, so that memory does not depend on the number of values.
@@ -218,7 +210,7 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
         left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
         # From the nearer end, as numpy does: the result is the same to the last digit.
         exact[percentile] = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
-    return Thresholds(exact, rows)
+    return exact
 
 
 def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int, float]:

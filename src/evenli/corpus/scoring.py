@@ -322,11 +322,10 @@ class CorpusSummary(Record, frozen=True):
 def summarise(scored: CorpusScores | str | Path, top: int = 5) -> CorpusSummary:
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
-    percentiles = thresholds(scored, PERCENTILES)
     return CorpusSummary(
         folder=scored.path,
         header=dict(scored.header),
         balance=balance_of(scored),
         top=top_sentences(scored, top) if top else {},
-        percentiles={f"{name:g}": value for name, value in percentiles.values.items()},
+        percentiles={f"{name:g}": value for name, value in thresholds(scored, PERCENTILES).items()},
     )

@@ -108,7 +108,7 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
-        plan = CorpusPlan.make(method, ScoredRows.load(scored, settings.percentile, waiting), settings)
+        plan = CorpusPlan(method, ScoredRows(scored, settings.percentile, waiting), settings)
         card = _write(plan, settings, folder, scores)
         shutil.rmtree(waiting, ignore_errors=True)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
@@ -163,7 +163,16 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
         scorer=header["scorer"],
         columns=header["columns"],
         threshold=Threshold(corpus.percentile, corpus.limit),
-        counts=_counts(plan, files.finish()),
+        counts=Counts(
+            rows=corpus.scored.rows,
+            no_gold=corpus.scored.rows - counts["eligible"],
+            above_threshold=counts["above"],
+            removed=counts["removed"],
+            added=counts["copy"],
+            skipped=0 if swapped is None else swapped.skipped,
+            result=counts["keep"] + counts["copy"],
+            splits=files.finish(),
+        ),
         pair_max=_scores(plan, copy_scores),
         settings={**plan.settings, **chosen, "split": asdict(split) if split else None},
         balance=balance,
@@ -269,20 +278,6 @@ class _Removed:
         self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
-def _counts(plan: CorpusPlan, splits: dict[str, int]) -> Counts:
-    rows, counts = plan.corpus.scored.rows, plan.counts
-    return Counts(
-        rows=rows,
-        no_gold=rows - counts["eligible"],
-        above_threshold=counts["above"],
-        removed=counts["removed"],
-        added=counts["copy"],
-        skipped=0 if plan.swapped is None else plan.swapped.skipped,
-        result=counts["keep"] + counts["copy"],
-        splits=splits,
-    )
-
-
 def _scores(plan: CorpusPlan, copies: list[Path] | None) -> PairScores:
     """Percentiles of the scores before and after; ``copies`` are files with the scores of copies."""
     counts = plan.counts
@@ -306,4 +301,4 @@ def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
     # One sum over all where they fit: the last digit of a mean depends on the order of adding.
     held = rows <= HELD_ROWS
     mean = np.concatenate([*parts()]).mean() if held else sum(float(part.sum()) for part in parts()) / rows
-    return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}
+    return {**{f"p{percentile:g}": value for percentile, value in percentiles.items()}, "mean": float(mean)}
