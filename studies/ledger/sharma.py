@@ -11,7 +11,7 @@ import polars as pl
 
 from evenli.audit.suites.probe.build import read_probe
 from evenli.core.io import read_rows
-from evenli.corpus.mitigation.augment import Copying, SwapSettings
+from evenli.corpus.mitigation.swap_file import Copying, SwapSettings
 from evenli.stats.measure import get_measure
 from evenli.words import read_table
 from evenli.words.swap.swapper import Swapper

@@ -101,7 +101,7 @@ def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[
 
 def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The training set of every arm."""
-    from evenli.corpus.mitigation.augment import Copying, SwapSettings, mark_copy, swap_pair
+    from evenli.corpus.mitigation.swap_file import Copying, SwapSettings, mark_copy, swap_pair
     from evenli.words.swap.swapper import Swapper
 
     def copies(select: Any) -> list[dict[str, Any]]:

@@ -19,8 +19,7 @@ from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.io import read_rows
 from evenli.corpus.mitigation import swap_file
-from evenli.corpus.mitigation.augment import SwapCounts, SwapSettings
-from evenli.corpus.mitigation.swap_file import swap_corpus
+from evenli.corpus.mitigation.swap_file import SwapCounts, SwapSettings, swap_corpus
 from evenli.words import read_table
 from evenli.words.swap.pronoun_case import her_is_possessive
 from evenli.words.swap.swapper import Swapper

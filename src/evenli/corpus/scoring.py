@@ -13,9 +13,9 @@ from evenli.core.io import read_rows, read_text
 from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.core.store import scratch
-from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import DEFAULT, BiasScorer, SentenceBias
 from evenli.corpus.importance import Idf, MaxPooled, Sif, Uniform, Weights, WordCounts
+from evenli.corpus.mitigation.card import Balance, BalanceCounter
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus

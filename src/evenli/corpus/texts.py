@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evenli.core.format import number, percent, printable, shortened, signed
-from evenli.corpus.balance import Balance
+from evenli.corpus.mitigation.card import Balance
 from evenli.corpus.scored import SIDES
 from evenli.corpus.scoring import ENDS, CorpusSummary, ends_of
 from evenli.encoders.direction import DirectionSummary

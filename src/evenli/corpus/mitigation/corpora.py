@@ -33,9 +33,17 @@ from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
 from evenli.core.parse import csv_line, parse_json_object
 from evenli.core.store import RunDir, is_stamped, replacing
-from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
-from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
+from evenli.corpus.mitigation.card import (
+    KIND,
+    BalanceCounter,
+    Balances,
+    CorpusCard,
+    Counts,
+    PairScores,
+    Threshold,
+    warnings,
+)
 from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
 from evenli.corpus.mitigation.selection import (
     CorpusPlan,
@@ -44,10 +52,10 @@ from evenli.corpus.mitigation.selection import (
     Method,
     ScoredRows,
     Shard,
+    Shuffle,
     Split,
     gold_of,
 )
-from evenli.corpus.mitigation.shuffle import Shuffle
 from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
