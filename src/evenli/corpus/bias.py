@@ -267,4 +267,5 @@ def _explained(
     rest = 1.0 - float(importance.shares.sum())
     # Without a token nothing was shared out, and a rest of rounding is none.
     markers = rest * scale if known and rest > 1e-12 else 0.0
-    return SentenceBias(text, tuple(rows), *sums, markers, 1.0 - scale)
+    female, male, absolute = sums
+    return SentenceBias(text, tuple(rows), female, male, absolute, markers, 1.0 - scale)

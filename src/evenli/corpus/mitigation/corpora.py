@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
-from evenli.core.parse import csv_line, parse_json_object
+from evenli.core.parse import parse_json_object
 from evenli.core.store import RunDir, is_stamped, replacing
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import (
@@ -161,9 +161,7 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
     removed.finish()
     copy_scores = _write_copies(plan, files, folder, scorer)
     if swapped is not None and swapped.skipped:
-        with (folder / "skipped.csv").open("wb") as target, swapped.skipped_file.open("rb") as source:
-            target.write(csv_line(["row", "reason", *columns]).encode())
-            shutil.copyfileobj(source, target)
+        swapped.skipped_file.rename(folder / "skipped.csv")
     balance = Balances(before.balance(), after.balance(), gone.balance())
     chosen = {"percentile": corpus.percentile, "seed": settings.seed}
     return CorpusCard(
@@ -195,26 +193,24 @@ class _Files:
 
     def __init__(self, plan: CorpusPlan, split: Split | None, seed: int, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
-        shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
-        self._sorting = None if shuffle is None else (shuffle, Sorter())
+        self._shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
+        self._sorter = Sorter()
 
     def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
         """Take in rows of a shard as JSON, with their numbers; or copies of these rows."""
-        if self._sorting is None:
+        if self._shuffle is None:
             with (self._folder / "corpus.jsonl").open("ab") as stream:
                 stream.write("".join(f"{line}\n" for line in lines).encode())
         elif lines:
-            shuffle, sorter = self._sorting
-            sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
+            self._sorter.add(self._shuffle.keys(rows, copies=copies).tolist(), lines)
 
     def finish(self) -> dict[str, int]:
         """Write what was sorted; sizes of the files by name."""
-        if self._sorting is None:
+        if self._shuffle is None:
             return {"corpus": self._total}
-        shuffle, sorter = self._sorting
         # A key begins with the number of its file, so that the files follow one another.
-        splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
-        remaining = sorter.sorted()
+        splits = dict(zip(("train", "dev", "test"), self._shuffle.sizes, strict=True))
+        remaining = self._sorter.sorted()
         for name, size in splits.items():
             with (self._folder / f"{name}.jsonl").open("wb") as stream:
                 stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))

@@ -105,7 +105,7 @@ class SwappedRows:
     def __init__(self, corpus: ScoredRows, swapper: Swapper, *, everything: bool = False) -> None:
         self.skipped = 0
         self._corpus, self._swapper = corpus, swapper
-        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy, without a header
+        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy
         for shard, frame in corpus.frames(["original"]):
             self._swap(shard, frame["original"], shard.eligible if everything else shard.above)
 
@@ -135,8 +135,9 @@ class SwappedRows:
         pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._corpus.file(shard.number, "swapped"))
         np.save(self._corpus.file(shard.number, "has_copy.npy"), has_copy)
         if conflicts:
+            head = [] if self.skipped else [["row", "reason", *columns]]
             with self.skipped_file.open("a", encoding="utf-8", newline="") as stream:
-                stream.writelines(map(csv_line, conflicts))
+                stream.writelines(map(csv_line, head + conflicts))
         self.skipped += len(conflicts)
 
     def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
@@ -261,12 +262,13 @@ class Shuffle:
         """What may go into dev or test: a row of the source, how many rows of the result it stands for, its key."""
         for shard in plan.corpus.shards():
             masks = plan.masks(shard)
-            kinds = [(masks.keep, 0, _SPLIT), (masks.copy, self._rows, _COPY_SPLIT)]
+            keep, copy = masks.keep.astype(np.int8), masks.copy.astype(np.int8)
+            kinds = [(keep, 0, _SPLIT), (copy, self._rows, _COPY_SPLIT)]
             if self._split.leak_guard:
-                kinds = [(masks.keep.astype(np.int8) + masks.copy, 0, _SPLIT)]
+                kinds = [(keep + copy, 0, _SPLIT)]
             for sizes, first, purpose in kinds:
                 units = np.arange(len(sizes)) + shard.start + first
-                columns = {"unit": units, "size": sizes.astype(np.int8), "key": shard.keys(self._seed, purpose)}
+                columns = {"unit": units, "size": sizes, "key": shard.keys(self._seed, purpose)}
                 yield pl.DataFrame(columns).filter(pl.col("size") > 0)
 
     def keys(self, rows: NDArray[np.int64], *, copies: bool) -> NDArray[np.float64]:
