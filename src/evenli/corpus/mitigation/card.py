@@ -42,9 +42,7 @@ class BalanceCounter:
 
     def add(self, frame: pl.DataFrame) -> None:
         """Count the rows of a shard."""
-        lean = np.zeros(frame.height)
-        for column in self._columns:
-            lean += frame[f"{column}_F"].to_numpy() + frame[f"{column}_M"].to_numpy()
+        lean = np.sum([frame[f"{column}_F"] + frame[f"{column}_M"] for column in self._columns], axis=0)
         self.rows += frame.height
         self.sides["female"] += int((lean > 0).sum())
         self.sides["male"] += int((lean < 0).sum())

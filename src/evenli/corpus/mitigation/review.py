@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -15,7 +15,7 @@ from evenli.core.blocks import Block, Cell
 from evenli.core.format import number, printable, signed
 from evenli.core.page import mark_words, render
 from evenli.core.parse import csv_line
-from evenli.corpus.bias import SentenceBias, WordBias
+from evenli.corpus.bias import SentenceBias
 from evenli.corpus.mitigation.selection import clean
 from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import Scorer
@@ -166,17 +166,16 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]]
         ], ("Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked.")
 
     def mark(texts: Sequence[str]) -> list[Cell]:
-        return [_marked(text, sentence.words) for text, sentence in zip(texts, explain(texts), strict=True)]
+        cells = []
+        for text, sentence in zip(texts, explain(texts), strict=True):
+            weights = {word.token.lower(): word.weighted for word in sentence.words if word.weighted}
+            least = _STRONG * max(map(abs, weights.values()), default=0.0)
+            cells.append(mark_words(_cut(text), {word: w for word, w in weights.items() if abs(w) >= least}))
+        return cells
 
     return mark, (
         "Marked are the strongest words, with their weight: orange leans female, blue male. Weaker words count as well."
     )
-
-
-def _marked(text: str, words: Iterable[WordBias]) -> Cell:
-    weights = {word.token.lower(): word.weighted for word in words if word.weighted}
-    least = _STRONG * max(map(abs, weights.values()), default=0.0)
-    return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
 
 def driving_words(sentence: SentenceBias) -> str:
