@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import polars as pl
 
 from evenli.audit.suites.probe.build import read_probe
 from evenli.core.io import read_rows
-from evenli.corpus.mitigation.augment import SwapSettings, swap_augment
+from evenli.corpus.mitigation.swap_file import Copying, SwapSettings
 from evenli.stats.measure import get_measure
 from evenli.words import read_table
+from evenli.words.swap.swapper import Swapper
 from studies.ledger.ledger import Published, Row, chapter, public_file, sample_of_split
 
 _PAPER = "Sharma et al. 2021"
@@ -102,9 +104,11 @@ def augmentation(data: Path | None) -> Iterator[Row]:
     added, part = None, ""
     if path is not None:
         rows = [row for row in read_rows(path) if row["gold_label"] != "-"]
-        columns = ("sentence1", "sentence2")
-        done = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns, shuffle_seed=12)
-        added = done.counts.added
+        random.Random(12).shuffle(rows)
+        settings = SwapSettings(select="occupation", mode="released")
+        copying = Copying(settings, Swapper(settings.mode), ("sentence1", "sentence2"))
+        done = [copying.swap(row) for _, row in copying.choose(enumerate(rows))]
+        added = len({swapped.texts for swapped, copied in done if copied}.difference(map(copying.texts, rows)))
         part = "ours is over the first 100,000 of 550,152 rows; their share of 470 would be 85"
     yield notebook.row("SNLI pairs added by the released gender swap", 470, added, differs=part)
 

@@ -101,11 +101,13 @@ def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[
 
 def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The training set of every arm."""
-    from evenli.corpus.mitigation.augment import SwapSettings, swap_augment, swap_pair
+    from evenli.corpus.mitigation.swap_file import Copying, SwapSettings, mark_copy, swap_pair
     from evenli.words.swap.swapper import Swapper
 
     def copies(select: Any) -> list[dict[str, Any]]:
-        return list(swap_augment(rows, SwapSettings(select), drop_duplicates=False).rows[len(rows) :])
+        copying = Copying(SwapSettings(select), Swapper(), ("premise", "hypothesis"))
+        done = ((row, *copying.swap(row)) for _, row in copying.choose(enumerate(rows)))
+        return [mark_copy(row, copying.columns, swapped.texts) for row, swapped, copied in done if copied]
 
     added = {name: copies(name) for name in ("all", "occupation")}
     swapper, rng, mixed, doubled = Swapper(), random.Random(0), [], []

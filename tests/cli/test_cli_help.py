@@ -302,8 +302,7 @@ def test_seat_says_what_its_tests_are(tmp_path: Path) -> None:
 
 
 def test_a_small_corpus_names_the_option_that_helps() -> None:
-    from evenli.corpus.mitigation.selection import Split
-    from evenli.corpus.mitigation.shuffle import check_split
+    from evenli.corpus.mitigation.selection import Split, check_split
 
     with pytest.raises(InputError, match=r"--split 200,200.*--split none"):
         check_split(2000, Split())

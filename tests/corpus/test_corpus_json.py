@@ -19,7 +19,6 @@ from evenli.core import io, parse
 from evenli.corpus import rows, run
 from evenli.corpus.bias import BiasScorer
 from evenli.corpus.importance import Idf, Sif, WordCounts
-from evenli.corpus.mitigation import corpora, review, sorter
 from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.selection import CorpusSettings, Split
 from evenli.corpus.run import corpus_texts, score_corpus
@@ -104,13 +103,7 @@ def write_vectors(folder: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("method", ["subtract", "augment", "combined"])
-def test_a_row_passes_through_json_at_most_twice(
-    tmp_path: Path, passes: Passes, suffix: str, method: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # All that is sorted goes to the disk and comes back.
-    for module in (corpora, review):
-        monkeypatch.setattr(module, "BUCKET", 50)
-    monkeypatch.setattr(sorter, "_WAITING_ROWS", 60)
+def test_a_row_passes_through_json_at_most_twice(tmp_path: Path, passes: Passes, suffix: str, method: Any) -> None:
     count = 400
     source = write_source(tmp_path, suffix, sentences(count))
     passes.clear()

@@ -244,18 +244,6 @@ def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
     assert len(read(tmp_path / "split/dev.jsonl")) == 1
 
 
-def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    split = Split(dev=40, test=30)
-    combined(many, tmp_path / "whole", CorpusSettings(50, split=split))
-    monkeypatch.setattr(corpora, "BUCKET", 7)
-    monkeypatch.setattr(review, "BUCKET", 7)
-    monkeypatch.setattr(sorter, "_WAITING_ROWS", 11)
-    combined(many, tmp_path / "buckets", CorpusSettings(50, split=split))
-    for file in (tmp_path / "whole").iterdir():
-        assert (tmp_path / "buckets" / file.name).read_bytes() == file.read_bytes()
-    assert len(list((tmp_path / "buckets").iterdir())) == 8
-
-
 @pytest.mark.parametrize("guard", [True, False])
 def test_splits_and_controls_do_not_depend_on_where_shards_end(
     tmp_path: Path, pair_file, monkeypatch: pytest.MonkeyPatch, guard: bool
@@ -310,18 +298,25 @@ def test_every_row_is_as_likely_in_dev_and_at_every_place(tmp_path: Path, many: 
     assert np.abs(places).max() < 5 * np.sqrt(36 / 12)
 
 
-def test_texts_that_are_sorted_wait_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long texts are, no more than a few megabytes of them are held."""
-    monkeypatch.setattr(sorter, "_WAITING_BYTES", 1000)
-    generator = np.random.default_rng(0)
-    keys = generator.random(200)
-    texts = [f"{key} {'long ' * 100}" for key in keys]
-    work = sorter.Sorter(tmp_path, np.array([0.3, 0.6]))
-    for at in range(0, 200, 3):
-        work.add(keys[at : at + 3], texts[at : at + 3])
-        assert work._bytes < 1000
-    assert [text.decode() for text in work.sorted()] == [texts[at] for at in np.argsort(keys)]
-    assert not list(tmp_path.iterdir())
+def test_texts_that_are_sorted_wait_on_the_disk() -> None:
+    """However many there are, few are held; texts of one key keep their order."""
+    keys = np.random.default_rng(0).integers(0, 50, 2000) / 7
+    work = sorter.Sorter()
+    tracemalloc.start()
+    for at in range(0, 2000, 3):
+        work.add(keys[at : at + 3].tolist(), [f"{row} {'long ' * 1000}" for row in range(at, min(at + 3, 2000))])
+    rows = [int(text.split()[0]) for text in work.sorted()]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rows == np.argsort(keys, kind="stable").tolist()
+    assert peak < 1_000_000 < 2000 * 5000
+
+
+def test_a_full_disk_is_an_error_of_one_line() -> None:
+    work = sorter.Sorter()
+    work._database.execute("PRAGMA max_page_count = 4")
+    with pytest.raises(RunError, match="cannot sort the rows: database or disk is full; TMPDIR may name"):
+        work.add([1.0] * 100, ["long " * 1000] * 100)
 
 
 def test_many_order_statistics_are_found_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:

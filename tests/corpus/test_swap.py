@@ -19,8 +19,7 @@ from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.io import read_rows
 from evenli.corpus.mitigation import swap_file
-from evenli.corpus.mitigation.augment import SwapSettings, swap_augment
-from evenli.corpus.mitigation.swap_file import swap_corpus
+from evenli.corpus.mitigation.swap_file import SwapCounts, SwapSettings, swap_corpus
 from evenli.words import read_table
 from evenli.words.swap.pronoun_case import her_is_possessive
 from evenli.words.swap.swapper import Swapper
@@ -397,9 +396,7 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, Any])
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
 @pytest.mark.parametrize("only", [False, True])
-def test_a_file_is_swapped_row_by_row_as_a_list_is_at_once(
-    tmp_path: Path, ending: str, only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_swapped_row_by_row(tmp_path: Path, ending: str, only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also across the parts that become Parquet, with duplicates before and behind them."""
     monkeypatch.setattr(swap_file, "_PART", 4)
     texts = ["A man sleeps.", "A woman sleeps.", "A dog sleeps.", "A bearded man sits.", "A man sleeps.", "He is out."]
@@ -408,11 +405,15 @@ def test_a_file_is_swapped_row_by_row_as_a_list_is_at_once(
     corpus, out = tmp_path / "in.jsonl", tmp_path / f"out{ending}"
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     counts = swap_corpus(corpus, out, SwapSettings(only_swapped=only))
-    whole = swap_augment(rows, SwapSettings())
-    given = whole.counts.to_dict()
-    assert {name: counts.to_dict()[name] for name in given} == given and whole.counts.duplicates == 4
-    expected = whole.rows[-whole.counts.added :] if only else whole.rows
-    assert counts.written == len(expected) > 1
+    # The first two rows are copies of each other, the fourth would say something else, the fifth is the first.
+    copies = [
+        {**rows[2], "id": "2-swapped", "hypothesis": "He waits."},
+        {**rows[5], "id": "5-swapped", "premise": "She is out.", "hypothesis": "He waits."},
+    ]
+    assert (counts.rows_given, counts.considered, counts.swapped, counts.conflicts) == (6, 6, 5, 1)
+    assert (counts.duplicates, counts.added, counts.rows) == (4, 2, 7)
+    expected = copies if only else [*rows[:4], rows[5], *copies]
+    assert counts.written == len(expected)
     written = [{**row, "id": str(row["id"]), "label": int(row["label"])} for row in read_rows(out)]
     assert written == [{**row, "id": str(row["id"])} for row in expected]
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["in.jsonl", out.name])
@@ -536,10 +537,19 @@ ROWS = [
 ]
 
 
-def test_augment_all() -> None:
-    done = swap_augment(ROWS)
+def augmented(
+    folder: Path, rows: list[dict[str, Any]], choice: SwapSettings | None = None
+) -> tuple[list[dict[str, Any]], SwapCounts]:
+    """Rows with their copies, and the counts."""
+    (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    counts = swap_corpus(folder / "in.jsonl", folder / "out.jsonl", choice, overwrite=True)
+    return read_rows(folder / "out.jsonl"), counts
+
+
+def test_augment_all(tmp_path: Path) -> None:
+    rows, counts = augmented(tmp_path, ROWS)
     # a, b, c, e, f have a gender word; e and f become each other and are dropped.
-    assert done.counts.to_dict() == {
+    assert counts.to_dict() == {
         "rows_given": 7,
         "considered": 7,
         "without_gender": 2,
@@ -549,87 +559,80 @@ def test_augment_all() -> None:
         "duplicates": 2,
         "added": 3,
         "rows": 10,
+        "unlabelled": 0,
+        "written": 10,
     }
-    assert (done.counts.added, done.counts.considered, done.counts.without_gender) == (3, 7, 2)
-    assert list(done.rows[:7]) == ROWS
-    assert done.rows[7] == {
+    assert rows[:7] == ROWS
+    assert rows[7] == {
         "id": "a-swapped",
         "premise": "The nurse sees a woman.",
         "hypothesis": "She waits.",
         "gold": "entailment",
         "n": 1,
     }
-    assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
-    kept = swap_augment(ROWS, drop_duplicates=False)
-    assert (kept.counts.added, kept.counts.duplicates, len(kept.rows)) == (5, 0, 12)
+    assert [row["id"] for row in rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
 
 
-def test_augment_occupations() -> None:
-    done = swap_augment(ROWS, SwapSettings(select="occupation"))
+def test_augment_occupations(tmp_path: Path) -> None:
+    rows, counts = augmented(tmp_path, ROWS, SwapSettings(select="occupation"))
     # a and b share a premise: a stays; d has no gender word.
-    assert (done.counts.matched, done.counts.considered, done.counts.without_gender, done.counts.added) == (
-        4,
-        3,
-        1,
-        2,
-    )
-    assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
-    assert (done.rows[8]["premise"], done.rows[8]["hypothesis"]) == ("Two lawyers talk.", "A man sleeps.")
-    only = swap_augment(ROWS, SwapSettings(select="occupation", occupations=("lawyer",)))
-    assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
-    assert only.rows[7]["hypothesis"] == "A man sleeps."
+    assert (counts.matched, counts.considered, counts.without_gender, counts.added) == (4, 3, 1, 2)
+    assert [row["id"] for row in rows[7:]] == ["a-swapped", "c-swapped"]
+    assert (rows[8]["premise"], rows[8]["hypothesis"]) == ("Two lawyers talk.", "A man sleeps.")
+    only, _ = augmented(tmp_path, ROWS, SwapSettings(select="occupation", occupations=("lawyer",)))
+    assert [row["premise"] for row in only[7:]] == ["Two lawyers talk."]
+    assert only[7]["hypothesis"] == "A man sleeps."
 
 
-def test_augment_as_released() -> None:
+def test_augment_as_released(tmp_path: Path) -> None:
     rows = [
         {"pairID": 1, "sentence1": "The Nurse sees a man and a woman", "sentence2": "Rain", "gold_label": "neutral"},
         {"pairID": 2, "sentence1": "A cook and him", "sentence2": "A guy", "gold_label": "neutral"},
         {"pairID": 3, "sentence1": "A man meets a nurse.", "sentence2": "A man", "gold_label": "neutral"},
         {"pairID": 4, "sentence1": "Three secretaries", "sentence2": "They are ladies here", "gold_label": "neutral"},
     ]
-    columns = ("sentence1", "sentence2")
-    done = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns)
+    released, counts = augmented(tmp_path, rows, SwapSettings(select="occupation", mode="released"))
     # Row 2: "him" and "guy" are not on the released list. Row 3: the full stop hides the nurse.
-    assert (done.counts.matched, done.counts.without_gender, done.counts.added) == (3, 1, 2)
-    assert done.rows[4] == {
+    assert (counts.matched, counts.without_gender, counts.added) == (3, 1, 2)
+    assert released[4] == {
         "pairID": "1-swapped",
         "sentence1": "the nurse sees a woman and a woman",
         "sentence2": "rain",
         "gold_label": "neutral",
     }
-    assert done.rows[5]["sentence2"] == "they are men here"
-    ours = swap_augment(rows, SwapSettings(select="occupation"), columns=columns)
-    assert (ours.counts.matched, ours.counts.added) == (4, 4)
+    assert released[5]["sentence2"] == "they are men here"
+    _, ours = augmented(tmp_path, rows, SwapSettings(select="occupation"))
+    assert (ours.matched, ours.added) == (4, 4)
 
 
-def test_augment_refuses_what_it_cannot_use() -> None:
-    with pytest.raises(InputError, match="sentence1"):
-        swap_augment(ROWS, columns=("sentence1", "sentence2"))
+def test_augment_refuses_what_it_cannot_use(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="row 2 has no text in column 'hypothesis'"):
+        augmented(tmp_path, [ROWS[0], {**ROWS[1], "hypothesis": None}])
     with pytest.raises(InputError, match="'some'"):
-        swap_augment(ROWS, SwapSettings(select="some"))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="occupation"):
-        swap_augment(ROWS, SwapSettings(occupations=("nurse",)))
-    assert swap_augment([]).rows == ()
+        SwapSettings(select="some")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no pairs"):
+        augmented(tmp_path, [])
 
 
-def test_occupations_are_those_of_the_probe() -> None:
+def test_occupations_are_those_of_the_probe(tmp_path: Path) -> None:
     rows = [
         {"id": f"{n}", "premise": f"He saw a {name}.", "hypothesis": "x"} for n, name in enumerate(probe_occupations())
     ]
-    done = swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], SwapSettings(select="occupation"))
-    assert done.counts.added == 38
+    rows.append({"premise": "He saw a surgeon.", "hypothesis": "x"})
+    _, counts = augmented(tmp_path, rows, SwapSettings(select="occupation"))
+    assert counts.added == 38
 
 
-def test_augmented_snli(shared_data: Path) -> None:
+def test_augmented_snli(tmp_path: Path, shared_data: Path) -> None:
     rows = read_rows(shared_data / "snli" / "snli_1.0_train_first100k.jsonl.xz")
-    rows = [row for row in rows if row["gold_label"] != "-"]
-    columns = ("sentence1", "sentence2")
-    released = swap_augment(rows, SwapSettings(select="occupation", mode="released"), columns=columns)
+    columns = ("sentence1", "sentence2", "gold_label")
+    rows = [{name: row[name] for name in columns} for row in rows if row["gold_label"] != "-"]
+    _, released = augmented(tmp_path, rows, SwapSettings(select="occupation", mode="released"))
     # The full file gives 892 premises and 470 copies (shuffled); this is its first 18 %.
-    assert (released.counts.considered, released.counts.without_gender, released.counts.added) == (151, 71, 80)
-    ours = swap_augment(rows, SwapSettings(select="occupation"), columns=columns)
-    assert (ours.counts.considered, ours.counts.added) == (290, 128)
-    everything = swap_augment(rows[:6_000], columns=columns)
-    assert everything.counts.swapped / everything.counts.considered == pytest.approx(0.68, abs=0.03)
-    labels = [row["gold_label"] for row in everything.rows]
+    assert (released.considered, released.without_gender, released.added) == (151, 71, 80)
+    _, ours = augmented(tmp_path, rows, SwapSettings(select="occupation"))
+    assert (ours.considered, ours.added) == (290, 128)
+    everything, counts = augmented(tmp_path, rows[:6_000])
+    assert counts.swapped / counts.considered == pytest.approx(0.68, abs=0.03)
+    labels = [row["gold_label"] for row in everything]
     assert labels.count("neutral") / len(labels) == pytest.approx(1 / 3, abs=0.02)

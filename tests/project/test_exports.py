@@ -19,8 +19,7 @@ from evenli.core.binary import write_csv
 from evenli.core.estimate import Scoring
 from evenli.core.io import read_rows
 from evenli.core.parse import csv_line, escape_cell, unescape_cell
-from evenli.corpus.mitigation.augment import SwapSettings
-from evenli.corpus.mitigation.swap_file import swap_corpus
+from evenli.corpus.mitigation.swap_file import SwapSettings, swap_corpus
 from evenli.corpus.source import read_records
 
 FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\tx", "\rx", "＝1+1", "'=1", "''@x"]

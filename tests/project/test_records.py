@@ -24,8 +24,7 @@ from evenli.audit.predictions import summarise
 from evenli.core.errors import RunError
 from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
-from evenli.corpus.balance import Balance
-from evenli.corpus.mitigation.card import Balances, CorpusCard, Counts, PairScores, Threshold
+from evenli.corpus.mitigation.card import Balance, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.encoders.seat import SeatResult
 from evenli.training.meta.sweep import Ranked, SweepResult
 from evenli.training.nli import Outcome

@@ -23,7 +23,7 @@ length          that, and five words without lean are added to every sentence, s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, cast, get_args
 
@@ -101,7 +101,8 @@ class BiasScorer:
         punctuation: bool = False,
         centre: Centre = PUBLISHED,
     ) -> None:
-        check_centre(centre)
+        if centre not in get_args(Centre):
+            raise InputError(f"centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
         self.vectors = vectors
         self.gender_words = GenderWords() if gender_words is None else gender_words
         self.weights: Weights = Uniform() if weights is None else weights
@@ -110,7 +111,10 @@ class BiasScorer:
         self._empty = function_words() if centre in {"function-words", "length"} else frozenset[str]()
         biases = bias_of(vectors, np.arange(len(vectors.words)), direction)
         if centre == "mean":
-            biases -= _usual_lean(vectors, biases, self.gender_words)
+            # The mean bias of the frequent words that state no gender.
+            frequent = [at for at, word in enumerate(vectors.words[:_FREQUENT]) if word.isalpha()]
+            rows = [at for at in frequent if not self.gender_words.has(vectors.words[at], initial=False)]
+            biases -= float(np.nanmean(biases[rows])) if rows else 0.0
         # A vector of zeros leans nowhere.
         self._biases = np.nan_to_num(biases, nan=0.0)
         parts = (vectors.identity, direction.identity, self.gender_words.identity, self.weights.identity)
@@ -143,13 +147,14 @@ class BiasScorer:
         importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
         # A corpus and a single sentence are to have the same score to the last bit.
         if isinstance(self.weights, StaticWeights):
-            sums: list[Sequence[float]] = self.score_many(texts).tolist()
+            sums: list[list[float]] = self.score_many(texts).tolist()
         else:
             shrunk = np.broadcast_to(self._shrink(np.array([len(words) for words in known])), len(known)).tolist()
-            sums = [
-                [value * scale for value in _sums([word.bias for word in words], shares.shares)]
-                for words, shares, scale in zip(known, importance, shrunk, strict=True)
-            ]
+            sums = []
+            for words, shares, scale in zip(known, importance, shrunk, strict=True):
+                weighted = np.array([word.bias for word in words], dtype=np.float64) * shares.shares
+                female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
+                sums.append([female * scale, male * scale, (female - male) * scale])
         rows = zip(texts, judged, importance, sums, strict=True)
         return [_explained(text or "", words, shares, total, self._added) for text, words, shares, total in rows]
 
@@ -199,11 +204,7 @@ class BiasScorer:
         sides = zip((ends - known).tolist(), ends.tolist(), strict=True)
         # The network is not given a text without a known word.
         sentences = [words[first:end] for first, end in sides if first < end]
-        if isinstance(self.weights, MaxPooled):
-            shares = self.weights.shares(sentences)
-        else:
-            shares = np.concatenate([np.zeros(0), *(weighed.shares for weighed in self.weights.weigh(sentences))])
-        weighted = biases * shares
+        weighted = biases * cast(MaxPooled, self.weights).shares(sentences)
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0
         shrink = self._shrink(known)
@@ -212,9 +213,8 @@ class BiasScorer:
     def _word(self, token: str, start: bool) -> WordBias:
         """A token with its bias, before importance."""
         bias = self._bias(token, start)
-        if bias is None:
-            return WordBias(token, None, 0.0, 0.0, 0.0, "out of vocabulary")
-        return WordBias(token, None, 0.0, bias, 0.0, self._exempt(token, start))
+        note: Note = "out of vocabulary" if bias is None else self._exempt(token, start)
+        return WordBias(token, None, 0.0, 0.0 if bias is None else bias, 0.0, note)
 
     def _exempt(self, token: str, start: bool) -> Note:
         note = exempt(token, start, self.gender_words, self.punctuation)
@@ -228,23 +228,10 @@ class BiasScorer:
         return 0.0 if self._exempt(token, start) else float(self._biases.item(index))
 
 
-def check_centre(centre: str) -> None:
-    """Refuse an unknown way to count."""
-    if centre not in get_args(Centre):
-        raise InputError(f"centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
-
-
 @cache
 def function_words() -> frozenset[str]:
     """English function words without a gender, in lower case."""
     return frozenset(read_lines("function_words.txt"))
-
-
-def _usual_lean(vectors: WordVectors, biases: FloatArray, gender_words: GenderWords) -> float:
-    """The mean bias of the frequent words that state no gender."""
-    frequent = (at for at, word in enumerate(vectors.words[:_FREQUENT]) if word.isalpha())
-    rows = [at for at in frequent if not gender_words.has(vectors.words[at], initial=False)]
-    return float(np.nanmean(biases[rows])) if rows else 0.0
 
 
 def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:
@@ -252,12 +239,6 @@ def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool
     if not (punctuation or is_word(token)):
         return "punctuation"
     return "gender word" if gender_words.has(token, initial=start) else ""
-
-
-def _sums(biases: Sequence[float], shares: FloatArray) -> Sequence[float]:
-    weighted = np.asarray(biases, dtype=np.float64) * shares
-    female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
-    return female, male, female - male
 
 
 def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> FloatArray:
@@ -270,7 +251,7 @@ def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> Fl
 
 
 def _explained(
-    text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float], added: int = 0
+    text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float], added: int
 ) -> SentenceBias:
     """Put importance beside the judged words; those without a vector have none."""
     known = len(importance.shares)
@@ -279,11 +260,10 @@ def _explained(
     counts = iter(importance.counts or ())
     rows = []
     for word in words:
-        if word.note == "out of vocabulary":
-            rows.append(word)
-            continue
-        share = next(shares)
-        rows.append(WordBias(word.token, next(counts, None), share, word.bias, word.bias * share, word.note))
+        if word.note != "out of vocabulary":
+            share = next(shares)
+            word = replace(word, count=next(counts, None), importance=share, weighted=word.bias * share)
+        rows.append(word)
     rest = 1.0 - float(importance.shares.sum())
     # Without a token nothing was shared out, and a rest of rounding is none.
     markers = rest * scale if known and rest > 1e-12 else 0.0

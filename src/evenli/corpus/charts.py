@@ -42,7 +42,7 @@ def distribution_chart(scores: Distribution) -> Any:
     highest = float(scores.edges[-1])
     bars = _histogram(alt, _bars(scores.edges, scores.rows), "rows", "score of a row (largest Abs)", [0, highest])
     layers = [bars.mark_bar(color=MUTED)]
-    for line, (percentile, value) in enumerate(sorted(scores.thresholds.values.items())):
+    for line, (percentile, value) in enumerate(sorted(scores.thresholds.items())):
         # The label of a lower threshold stands above the beginning of the lines to its right.
         top, side, dx = line * _LINE, *(("right", -3) if value > 0.75 * highest else ("left", 3))
         point = inline([{"at": value, "label": f"{percentile:g} %: {number(value, 4)}"}])

@@ -1,8 +1,8 @@
 """How much each word of a sentence counts.
 
 ``StaticWeights`` know a word's weight without its sentence, which lets a whole corpus be scored by table look-ups.
-``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token has
-the maximum. What a sentence's shares lack to 1 is on the encoder's markers, such as ``<s>`` or ``[CLS]``.
+``MaxPooled`` is the published importance: the share of an encoder's dimensions in which a token has the maximum. What
+a sentence's shares lack to 1 is on the encoder's markers, such as ``<s>`` or ``[CLS]``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +38,6 @@ class Importance:
 
     shares: FloatArray
     counts: tuple[int, ...] | None = None
-
-
-class Weights(Protocol):
-    """Importance of the tokens of a sentence."""
-
-    @property
-    def identity(self) -> str:
-        """Changes when any weight could."""
-
-    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
-        """The importance of the tokens of many sentences."""
 
 
 @dataclass(frozen=True)
@@ -188,32 +177,6 @@ class Sif(StaticWeights):
 
 
 @dataclass(frozen=True)
-class Counted:
-    """The counts of one sentence, given: dimensions of each token, of ``total``."""
-
-    counts: Sequence[int]
-    total: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "counts", tuple(map(int, self.counts)))
-        if min(self.counts, default=0) < 0 or self.total < 1 or sum(self.counts) > self.total:
-            raise InputError(f"counts must be 0 or more and sum to {self.total} at most, not {list(self.counts)}")
-
-    @property
-    def identity(self) -> str:
-        """Counts and total."""
-        return f"counted:{hash_text(repr((self.counts, self.total)))[:16]}"
-
-    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
-        """The same counts for every sentence, which must all have that many tokens."""
-        wrong = next((len(tokens) for tokens in sentences if len(tokens) != len(self.counts)), None)
-        if wrong is not None:
-            raise InputError(f"{len(self.counts)} counts do not fit a sentence of {wrong} known tokens")
-        shares = np.array(self.counts, dtype=np.float64) / self.total
-        return [Importance(shares, tuple(self.counts)) for _ in sentences]
-
-
-@dataclass(frozen=True)
 class MaxPooled:
     """The published importance: the share of dimensions in which a token has the maximum, markers included.
 
@@ -248,6 +211,10 @@ class MaxPooled:
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
         return np.asarray(counts / float(self.encoder.dimension), dtype=np.float64)
+
+
+Weights = StaticWeights | MaxPooled
+"""Importance of the tokens of a sentence; ``identity`` changes when any weight could."""
 
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:

@@ -22,7 +22,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Scorer | None = None)
     """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
     scored = CorpusScores.read(scored)
     spread = distribution(scored, _PERCENTILES)
-    values = spread.thresholds.values
+    values = spread.thresholds
     largest = [
         (value, side, text) for side, of in top_sentences(scored, _SENTENCES).items() for value, text in of if value
     ]

@@ -21,10 +21,8 @@ from evenli.corpus.scored import CorpusScores
 from evenli.corpus.settings import RaySettings as RaySettings
 from evenli.corpus.settings import ReadSettings
 
-_EACH = 2
-"""Shards with an actor at a time, so that it need not wait for the next to be read."""
-_RETRIES = 5
-"""How often a shard is tried again after its machine was lost."""
+_EACH = 2  # shards with an actor at a time, so that it need not wait for the next to be read
+_RETRIES = 5  # how often a shard is tried again after its machine was lost
 
 
 def score_corpus_ray(
@@ -84,10 +82,8 @@ def _work_through(job: Job, crew: _Crew, on_progress: Callable[[int], None] | No
 class _Sent(NamedTuple):
     number: int
     rows: int
-    chunk: Any
-    """Reference in the object store."""
-    lost: int = 0
-    """How often its actor was lost."""
+    chunk: Any  # reference in the object store
+    lost: int = 0  # how often its actor was lost
 
 
 class _Actor:

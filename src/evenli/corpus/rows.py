@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
+
+from evenli.core.binary import read_parquet
 from evenli.core.errors import PairError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import parse_json_object
@@ -45,8 +48,6 @@ class KeptRows:
 
     def add(self, rows: Rows) -> None:
         """Put the rows of the next shard on the disk."""
-        import polars as pl
-
         texts = {f"text{at}": pl.Series(column, dtype=pl.String) for at, column in enumerate(rows.texts)}
         flags = {"invalid": rows.invalid, "no_gold": rows.no_gold}
         frame = pl.DataFrame({"original": rows.originals, **texts, **flags, "gold": rows.gold})
@@ -54,8 +55,6 @@ class KeptRows:
         frame.write_parquet(self._files[-1], compression="lz4", statistics=False)
 
     def __iter__(self) -> Iterator[Rows]:
-        from evenli.core.binary import read_parquet
-
         for file in self._files:
             frame = read_parquet(file)
             texts = [frame[name].to_list() for name in frame.columns if name.startswith("text")]

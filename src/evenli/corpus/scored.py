@@ -38,8 +38,8 @@ PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 SIDES = {"female": "F", "male": "M"}
 HELD_ROWS = 1_000_000
 """Up to so many scores, 8 MB, are held at once."""
-_BINS = 1 << 16
-_RANGES = 16  # that are searched in one pass
+_BITS = 8  # of a value that are found in one pass
+_SIGN = np.uint64(1 << 63)  # the first bit of a number
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
 _SHARD = re.compile(r"\d{6}\.parquet|evenli-hashes\.txt")
@@ -170,14 +170,6 @@ class CorpusScores:
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """Percentiles of the pair score, exactly as numpy's linear interpolation gives them."""
-
-    values: Mapping[float, float]  # percentile to threshold
-    rows: int  # rows they were taken over; pairs without gold label are left out
-
-
-@dataclass(frozen=True)
 class Distribution:
     """Histograms over bins of equal width from 0 to the highest score; rows without gold label are left out."""
 
@@ -186,12 +178,12 @@ class Distribution:
     rows: NDArray[np.int64]  # rows by their score, the largest Abs of their texts
     female: NDArray[np.int64]  # texts by F
     male: NDArray[np.int64]  # texts by -M
-    thresholds: Thresholds  # percentiles of the row score
+    thresholds: Mapping[float, float]  # percentiles of the row score, over rows with a gold label
 
 
 def thresholds(
     scored: CorpusScores | str | Path, percentiles: Iterable[float], parts: Parts | None = None
-) -> Thresholds:
+) -> dict[float, float]:
     """Percentiles of the pair score over all pairs with a gold label, which ``parts`` gives where they are at hand."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
@@ -201,7 +193,7 @@ def thresholds(
     return percentiles_of(parts or stored, scored.gold_rows, percentiles)
 
 
-def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
+def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> dict[float, float]:
     """Percentiles of any number of values, exactly as numpy's linear interpolation gives them.
 
     They rest on ``order_statistics``, so that memory does not depend on the number of values.
@@ -218,73 +210,41 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
         left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
         # From the nearer end, as numpy does: the result is the same to the last digit.
         exact[percentile] = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
-    return Thresholds(exact, rows)
+    return exact
 
 
 def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int, float]:
     """The values at some ranks of any number of values, counted from 0.
 
-    Up to ``HELD_ROWS`` values are sorted at once. Of more, the range that a rank can lie in begins with all values. In
-    each pass it becomes the range of the values of one of its bins, until that is a single value.
+    Up to ``HELD_ROWS`` values are sorted at once. Of more, every pass finds the next ``_BITS`` bits of the value of
+    each rank: it counts how the values go on that begin with the bits found so far.
     """
-    ranks = list(ranks)
-    if not ranks:
-        return {}
     if rows <= HELD_ROWS:
-        values, at = np.empty(rows), 0
-        for part in parts():  # each goes to its place at once, so that no value is held twice
-            values[at : at + len(part)] = part
-            at += len(part)
+        values = np.concatenate([*parts()])
         values.sort()
         return {rank: float(values[rank]) for rank in ranks}
-    ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
-    whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))
-    ranges = dict.fromkeys(ranks, whole)
-    while unknown := sorted({span for span in ranges.values() if span.low < span.high}):
-        # Some at a time: the bins of a range are 1.5 MB.
-        bins = {span: _Bins(span) for span in unknown[:_RANGES]}
+    # Of each rank the bits found, and its rank among the values that begin with them.
+    found = {rank: (0, rank) for rank in ranks}
+    for shift in range(64 - _BITS, -1, -_BITS):
+        counts = {bits: np.zeros(1 << _BITS, dtype=np.int64) for bits, _ in found.values()}
         for part in parts():
-            values = np.sort(part)
-            for span in bins.values():
-                span.add(values)
-        ranges = {rank: bins[span].find(rank) if span in bins else span for rank, span in ranges.items()}
-    return {rank: span.low for rank, span in ranges.items()}
+            begin, go_on = np.divmod(_ordered_bits(part) >> np.uint64(shift), np.uint64(1 << _BITS))
+            for bits, count in counts.items():
+                count += np.bincount(go_on[begin == bits].astype(np.int64), minlength=1 << _BITS)
+        for rank, (bits, within) in found.items():
+            ends = np.cumsum(counts[bits])
+            # The first bits with more than that many values up to theirs.
+            at = int(np.searchsorted(ends, within, side="right"))
+            found[rank] = (bits << _BITS) + at, within - int(ends[at] - counts[bits][at])
+    bits_of = np.array([bits for bits, _ in found.values()], dtype=np.uint64)
+    values = np.where(bits_of & _SIGN, bits_of ^ _SIGN, ~bits_of).view(np.float64)
+    return dict(zip(found, values.tolist(), strict=True))
 
 
-@dataclass(frozen=True, order=True)
-class _Range:
-    """Smallest and largest value of a range, and how many values lie below it."""
-
-    low: float
-    high: float
-    below: int = 0
-
-
-class _Bins:
-    """How many values of a range lie in bins of equal width, with the smallest and largest value of each bin."""
-
-    def __init__(self, span: _Range) -> None:
-        self.span, self.counts = span, np.zeros(_BINS, dtype=np.int64)
-        self.smallest, self.largest = np.full(_BINS, np.inf), np.full(_BINS, -np.inf)
-
-    def add(self, ordered: NDArray[np.float64]) -> None:
-        """Count the values in the range, which come in order."""
-        low, high = self.span.low, self.span.high
-        start, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
-        values = ordered[start:end]
-        # The highest value would fall into a bin of its own behind the last one.
-        place = np.minimum(((values - low) / (high - low) * _BINS).astype(np.int64), _BINS - 1)
-        used, first, count = np.unique(place, return_index=True, return_counts=True)
-        self.counts[used] += count
-        self.smallest[used] = np.minimum(self.smallest[used], values[first])
-        self.largest[used] = np.maximum(self.largest[used], values[first + count - 1])
-
-    def find(self, rank: int) -> _Range:
-        """The range of the bin that holds the value of a rank."""
-        ends = self.span.below + np.cumsum(self.counts)
-        # The first bin with more than that many values up to its end.
-        at = int(np.searchsorted(ends, rank, side="right"))
-        return _Range(float(self.smallest[at]), float(self.largest[at]), int(ends[at] - self.counts[at]))
+def _ordered_bits(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """The bits of numbers, changed so that as whole numbers they are in the same order."""
+    bits = (values + 0.0).view(np.uint64)  # + 0.0: -0 is 0
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
 def distribution(

@@ -13,19 +13,20 @@ from evenli.core.io import read_rows, read_text
 from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.core.store import scratch
-from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import DEFAULT, BiasScorer, SentenceBias
 from evenli.corpus.importance import Idf, MaxPooled, Sif, Uniform, Weights, WordCounts
+from evenli.corpus.mitigation.card import Balance, BalanceCounter
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
-from evenli.corpus.segment import SegmentedScorer, Segmenter, gender_words
+from evenli.corpus.segment import SegmentedScorer, Segmenter
 from evenli.corpus.settings import ScoreSettings as ScoreSettings
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.direction import gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
+from evenli.words import read_table
 from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
@@ -59,11 +60,16 @@ def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
 
 def gendered_words_of(settings: ScoreSettings) -> GenderWords | None:
     """The words that state a gender; None for the English list."""
-    if settings.gender_words is not None:
-        return gender_words(settings.lang, read_words(settings.gender_words))
-    if settings.axis is not None and settings.vectors is not None:
+    lang, own = settings.lang, settings.gender_words
+    if own is None and settings.axis is not None and settings.vectors is not None:
         return GenderWords({word.lower() for pair in read_pairs(settings.pairs) for word in pair}, names=())
-    return gender_words(settings.lang)
+    if lang == "en":
+        return None if own is None else GenderWords(read_words(own))
+    listed = {row["word"] for row in read_table(f"gender_words_{lang}.csv", ("word",))}
+    # That list leaves out words of one character, which would be found within others; here text is cut into words.
+    listed.update(word for pair in read_pairs(lang) for word in pair)
+    # First names are listed for English only.
+    return GenderWords(listed if own is None else read_words(own), names=())
 
 
 ENDS = tuple(SIDES)
@@ -93,7 +99,7 @@ def make_scorer(settings: ScoreSettings, source: str | Path | WordCounts | None 
     vectors = None if settings.vectors is None else load_vectors(settings.vectors)
     weights = _weights(settings, vectors, source if isinstance(source, WordCounts) else settings.counts or source)
     if vectors is None:
-        vectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]  # the encoder brings its own
+        vectors = weights.encoder.vocabulary.vectors  # type: ignore[union-attr]  # the encoder brings its own
     own_pairs = settings.pairs == "ten" and settings.lang != "en"  # those of the language, where none are given
     direction = gender_direction(vectors, settings.lang if own_pairs else settings.pairs)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
@@ -322,11 +328,10 @@ class CorpusSummary(Record, frozen=True):
 def summarise(scored: CorpusScores | str | Path, top: int = 5) -> CorpusSummary:
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
-    percentiles = thresholds(scored, PERCENTILES)
     return CorpusSummary(
         folder=scored.path,
         header=dict(scored.header),
         balance=balance_of(scored),
         top=top_sentences(scored, top) if top else {},
-        percentiles={f"{name:g}": value for name, value in percentiles.values.items()},
+        percentiles={f"{name:g}": value for name, value in thresholds(scored, PERCENTILES).items()},
     )

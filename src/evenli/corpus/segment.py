@@ -14,11 +14,8 @@ from dataclasses import replace
 from evenli.core.io import hash_text
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.importance import FloatArray
-from evenli.encoders.direction import read_pairs
-from evenli.words import read_table
-from evenli.words.lists import GenderWords, split_words
+from evenli.words.lists import split_words
 
-LANGUAGES = ("en", "ja", "zh")
 _LONGEST = 12  # characters of a word
 _SCRIPT = re.compile(r"[\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 
@@ -73,14 +70,3 @@ class SegmentedScorer:
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]."""
         return self.scorer.score_many([None if text is None else self.segmenter(text) for text in texts])
-
-
-def gender_words(lang: str, own: Iterable[str] | None = None) -> GenderWords | None:
-    """The words of a language that state a gender, ``own`` in place of ours; None for the English list."""
-    if lang == "en":
-        return None if own is None else GenderWords(words=own)
-    listed = {row["word"] for row in read_table(f"gender_words_{lang}.csv", ("word",))}
-    # That list leaves out words of one character, which would be found within others; here text is cut into words.
-    listed.update(word for pair in read_pairs(lang) for word in pair)
-    # First names are listed for English only.
-    return GenderWords(words=listed if own is None else own, names=())

@@ -22,7 +22,7 @@ from evenli.core.settings import (
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import Centre
-    from evenli.corpus.mitigation.augment import Select
+    from evenli.corpus.mitigation.swap_file import Select
     from evenli.corpus.rows import KeptRows
     from evenli.corpus.transformer import Pooling
     from evenli.encoders.direction import Pairs

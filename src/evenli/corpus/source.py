@@ -212,7 +212,14 @@ def read_records(file: SourceFile) -> Iterator[SourceRecord | None]:
             line = line.strip()
             yield SourceRecord(line, name, number) if line else None
     else:
-        yield from _table_records(file, commas=kind == ".csv")
+        # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
+        lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
+        for number, row in parse_table(lines, name, commas=kind == ".csv", blanks=True):
+            if None in row:
+                more = len(row[None])  # type: ignore[index]
+                raise PairError(f"{name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
+            data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
+            yield SourceRecord(data, name, number, row) if row else None
 
 
 def read_lines(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
@@ -226,17 +233,6 @@ def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, first)
 
 
-def _table_records(file: SourceFile, *, commas: bool) -> Iterator[SourceRecord | None]:
-    # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
-    lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
-    for number, row in parse_table(lines, file.name, commas=commas, blanks=True):
-        if None in row:
-            more = len(row[None])  # type: ignore[index]
-            raise PairError(f"{file.name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
-        data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
-        yield SourceRecord(data, file.name, number, row) if row else None
-
-
 def is_remote(source: object) -> bool:
     """Whether a source is an address such as ``s3://bucket/folder``."""
     return isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", source) is not None
@@ -244,8 +240,24 @@ def is_remote(source: object) -> bool:
 
 def remote_files(url: str) -> list[RemoteFile]:
     """The file, the files of the directory or those that match the glob pattern behind an address."""
-    system, path = _connect(url)
-    web = _is_web(url)
+    purpose, web = f"reading {url}", _is_web(url)
+    fsspec = need("fsspec", extra="scale", purpose=purpose)
+    options: dict[str, Any] = {}
+    if web:
+        # By default a download ends after five minutes, whether or not it is getting on.
+        aiohttp = need("aiohttp", extra="scale", purpose=purpose)
+        options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=120)}
+
+    def reason(error: BaseException) -> str:
+        if url.lower().startswith(("s3://", "s3a://")):
+            raise MissingExtraError("s3fs", "scale", purpose) from error
+        return message_of(error)
+
+    with (
+        translated(f"{purpose} needs another package: ", kinds=(ImportError,), reason=reason),
+        translated(f"cannot read {url}: ", kinds=(ValueError,)),
+    ):
+        system, path = fsspec.core.url_to_fs(url, **options)
     with remote_errors(url):
         # A question mark in a web address begins its query.
         if any(sign in url for sign in ("*[" if web else "*?[")):
@@ -253,7 +265,7 @@ def remote_files(url: str) -> list[RemoteFile]:
         elif system.info(path)["type"] == "directory" or (web and url.endswith("/")):
             paths = [entry["name"] for entry in system.ls(path, detail=True) if entry["type"] == "file"]
         else:
-            return [RemoteFile(url, system, path)]
+            return [RemoteFile(url, system, str(path))]
     return [RemoteFile(str(system.unstrip_protocol(path)), system, path) for path in paths]
 
 
@@ -276,24 +288,3 @@ def remote_errors(url: str) -> Iterator[None]:
 
 def _is_web(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
-
-
-def _connect(url: str) -> tuple[Any, str]:
-    fsspec = need("fsspec", extra="scale", purpose=f"reading {url}")
-    options: dict[str, Any] = {}
-    if _is_web(url):
-        # By default a download ends after five minutes, whether or not it is getting on.
-        aiohttp = need("aiohttp", extra="scale", purpose=f"reading {url}")
-        options["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=120)}
-
-    def reason(error: BaseException) -> str:
-        if url.lower().startswith(("s3://", "s3a://")):
-            raise MissingExtraError("s3fs", "scale", f"reading {url}") from error
-        return message_of(error)
-
-    with (
-        translated(f"reading {url} needs another package: ", kinds=(ImportError,), reason=reason),
-        translated(f"cannot read {url}: ", kinds=(ValueError,)),
-    ):
-        system, path = fsspec.core.url_to_fs(url, **options)
-    return system, str(path)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evenli.core.format import number, percent, printable, shortened, signed
-from evenli.corpus.balance import Balance
+from evenli.corpus.mitigation.card import Balance
 from evenli.corpus.scored import SIDES
 from evenli.corpus.scoring import ENDS, CorpusSummary, ends_of
 from evenli.encoders.direction import DirectionSummary
@@ -46,7 +46,16 @@ def balance_text(balance: Balance, first: str = ENDS[0], second: str = ENDS[1]) 
 def print_direction(summary: DirectionSummary | ContextualSummary) -> None:
     """Print what is known of a direction, of word vectors or of an encoder."""
     if not isinstance(summary, DirectionSummary):
-        print_contextual(summary)
+        print(
+            f"{summary.encoder}: {summary.dimension} numbers, {summary.importance} pooling; "
+            f"{summary.sentences} sentences in a female and a male version"
+        )
+        print(
+            f"first component: {percent(summary.explained, 1)} of the variance of their differences; both halves of "
+            f"the sentences agree to cosine {number(summary.agreement_of_halves)}"
+        )
+        for text, cosine in summary.sentence_cosines.items():
+            print(f"  {signed(cosine, 5)}  {text}")
         return
     missing = f", {len(summary.missing)} without a vector" if summary.missing else ""
     print(
@@ -63,17 +72,3 @@ def print_direction(summary: DirectionSummary | ContextualSummary) -> None:
     for side in SIDES:
         words = getattr(summary, side)
         print(f"most {side}: " + ", ".join(f"{printable(word)} {signed(value, 2)}" for word, value in words))
-
-
-def print_contextual(summary: ContextualSummary) -> None:
-    """Print what ``describe_contextual`` says."""
-    print(
-        f"{summary.encoder}: {summary.dimension} numbers, {summary.importance} pooling; "
-        f"{summary.sentences} sentences in a female and a male version"
-    )
-    print(
-        f"first component: {percent(summary.explained, 1)} of the variance of their differences; both halves of the "
-        f"sentences agree to cosine {number(summary.agreement_of_halves)}"
-    )
-    for text, cosine in summary.sentence_cosines.items():
-        print(f"  {signed(cosine, 5)}  {text}")

@@ -168,7 +168,11 @@ class TransformerArgmax(TransformerEncoder):
         with self._torch.inference_mode():
             hidden, weights = self._run({key: value.to(self.device) for key, value in batch.items()})
             shares = weights.double().cpu().numpy()
-            cosines = np.zeros(shares.shape) if direction is None else _cosines(self._torch, hidden, direction)
+            cosines = np.zeros(shares.shape)
+            if direction is not None:
+                unit = direction / np.linalg.norm(direction)
+                axis = self._torch.as_tensor(unit, dtype=self._torch.float32, device=hidden.device)
+                cosines = ((hidden @ axis) / hidden.norm(dim=2).clamp_min(1e-30)).double().cpu().numpy()
         counts = np.rint(shares * self.dimension).astype(np.int64) * (self.importance == "max")
         for row, text in enumerate(texts):
             # A piece may begin with the space before its word, so its last character decides which word it is of.
@@ -202,12 +206,6 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     winners = torch.where(hidden == top, positions, length).min(dim=1).values
     flat = winners + torch.arange(rows, device=hidden.device)[:, None] * length
     return torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
-
-
-def _cosines(torch: Any, hidden: Any, direction: FloatArray) -> FloatArray:
-    axis = torch.as_tensor(direction / np.linalg.norm(direction), dtype=torch.float32, device=hidden.device)
-    norms = hidden.norm(dim=2).clamp_min(1e-30)
-    return np.asarray(((hidden @ axis) / norms).double().cpu().numpy())
 
 
 class Attributions(NamedTuple):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import argument, option, output, with_settings
 from evenli.corpus.mitigation import methods
 from evenli.corpus.settings import AugmentSettings, CorpusSettings, SwapSettings
-
-if TYPE_CHECKING:
-    from evenli.corpus.mitigation.corpora import FairerCorpus
 
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
 Corpus = Annotated[Path, output("Folder to write.")]
@@ -64,9 +61,7 @@ def subtract(
 
     Sub97 to Sub90 of Dolci et al. 2023.
     """
-    with terminal.heartbeat(as_json, "choosing the rows that stay"):
-        result = methods.subtract(scored, out, settings, overwrite)
-    _print_corpus(result, as_json)
+    _make("choosing the rows that stay", scored, out, settings, overwrite, as_json)
 
 
 @with_settings(
@@ -85,14 +80,14 @@ def augment(
 
     Aug97 to Aug90 of Dolci et al. 2023.
     """
-    with terminal.heartbeat(as_json, "copying the rows with the genders exchanged"):
-        result = methods.augment(scored, out, settings, overwrite)
-    _print_corpus(result, as_json)
+    _make("copying the rows with the genders exchanged", scored, out, settings, overwrite, as_json)
 
 
-def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
+def _make(doing: str, scored: Path, out: Path, settings: CorpusSettings, overwrite: bool, as_json: bool) -> None:
     from evenli.corpus.texts import balance_text
 
+    with terminal.heartbeat(as_json, doing):
+        result = methods.make_fairer(scored, out, settings, overwrite)
     if as_json:
         terminal.print_json({"folder": str(result.path), **result.card.to_dict()})
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from evenli.core import commands as shared
 from evenli.core import terminal
@@ -43,8 +45,7 @@ def score(
 
         check_chart(chart)  # before hours of scoring
     if out is None and is_scored(source):
-        _print_summary(Path(source), chart, top, as_json)
-        _write_page(Path(source), html)
+        _print_summary(Path(source), chart, top, html, as_json)
         return
     scoring.check_vectors(settings)  # what is missing is said before anything is read
     if published and settings.centre not in {None, PUBLISHED}:
@@ -56,8 +57,7 @@ def score(
     if out is not None:
         with terminal.progress_bar(as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=terminal.warn, overwrite=overwrite)
-        _print_summary(out, chart, top, as_json)
-        _write_page(out, html, settings, source)
+        _print_summary(out, chart, top, html, as_json, partial(scoring.make_scorer, settings, source))
         return
     if scoring.is_corpus(source):
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
@@ -66,18 +66,10 @@ def score(
     _print_sentence(settings, source, html, as_json)
 
 
-def _write_page(scored: Path, file: Path | None, settings: ScoreSettings | None = None, source: str = "") -> None:
-    """The page of a scored corpus, if one is asked for; with the settings its words are marked."""
-    if file is None:
-        return
-    from evenli.core.page import write_page
-    from evenli.corpus.pages import corpus_page
-    from evenli.corpus.scoring import make_scorer
-
-    write_page(corpus_page(scored, make_scorer(settings, source) if settings else None), file)
-
-
-def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:
+def _print_summary(
+    out: Path, chart: Path | None, top: int, html: Path | None, as_json: bool, scorer: Callable[[], Any] | None = None
+) -> None:
+    """What a scored corpus holds, also as a page; with the scorer its words are marked there."""
     from evenli.corpus.scoring import summarise
     from evenli.corpus.texts import print_corpus
 
@@ -90,6 +82,11 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
         terminal.print_json({**summary.to_dict(), "charts": charts})
     else:
         print_corpus(summary, charts)
+    if html is not None:
+        from evenli.core.page import write_page
+        from evenli.corpus.pages import corpus_page
+
+        write_page(corpus_page(out, None if scorer is None else scorer()), html)
 
 
 def _print_sentence(settings: ScoreSettings, sentence: str, html: Path | None, as_json: bool) -> None:

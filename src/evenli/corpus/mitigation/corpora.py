@@ -31,11 +31,19 @@ from numpy.typing import NDArray
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
-from evenli.core.parse import csv_line, parse_json_object
+from evenli.core.parse import parse_json_object
 from evenli.core.store import RunDir, is_stamped, replacing
-from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
-from evenli.corpus.mitigation.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
+from evenli.corpus.mitigation.card import (
+    KIND,
+    BalanceCounter,
+    Balances,
+    CorpusCard,
+    Counts,
+    PairScores,
+    Threshold,
+    warnings,
+)
 from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
 from evenli.corpus.mitigation.selection import (
     CorpusPlan,
@@ -44,11 +52,11 @@ from evenli.corpus.mitigation.selection import (
     Method,
     ScoredRows,
     Shard,
+    Shuffle,
     Split,
     gold_of,
 )
-from evenli.corpus.mitigation.shuffle import Shuffle
-from evenli.corpus.mitigation.sorter import BUCKET, Sorter
+from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
@@ -108,7 +116,7 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
-        plan = CorpusPlan.make(method, ScoredRows.load(scored, settings.percentile, waiting), settings)
+        plan = CorpusPlan(method, ScoredRows(scored, settings.percentile, waiting), settings)
         card = _write(plan, settings, folder, scores)
         shutil.rmtree(waiting, ignore_errors=True)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
@@ -153,9 +161,7 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
     removed.finish()
     copy_scores = _write_copies(plan, files, folder, scorer)
     if swapped is not None and swapped.skipped:
-        with (folder / "skipped.csv").open("wb") as target, swapped.skipped_file.open("rb") as source:
-            target.write(csv_line(["row", "reason", *columns]).encode())
-            shutil.copyfileobj(source, target)
+        swapped.skipped_file.rename(folder / "skipped.csv")
     balance = Balances(before.balance(), after.balance(), gone.balance())
     chosen = {"percentile": corpus.percentile, "seed": settings.seed}
     return CorpusCard(
@@ -163,7 +169,16 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
         scorer=header["scorer"],
         columns=header["columns"],
         threshold=Threshold(corpus.percentile, corpus.limit),
-        counts=_counts(plan, files.finish()),
+        counts=Counts(
+            rows=corpus.scored.rows,
+            no_gold=corpus.scored.rows - counts["eligible"],
+            above_threshold=counts["above"],
+            removed=counts["removed"],
+            added=counts["copy"],
+            skipped=0 if swapped is None else swapped.skipped,
+            result=counts["keep"] + counts["copy"],
+            splits=files.finish(),
+        ),
         pair_max=_scores(plan, copy_scores),
         settings={**plan.settings, **chosen, "split": asdict(split) if split else None},
         balance=balance,
@@ -178,30 +193,27 @@ class _Files:
 
     def __init__(self, plan: CorpusPlan, split: Split | None, seed: int, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
-        shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
-        self._sorting = None if shuffle is None else (shuffle, Sorter(folder, shuffle.borders(BUCKET)))
+        self._shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
+        self._sorter = Sorter()
 
     def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
         """Take in rows of a shard as JSON, with their numbers; or copies of these rows."""
-        if self._sorting is None:
+        if self._shuffle is None:
             with (self._folder / "corpus.jsonl").open("ab") as stream:
                 stream.write("".join(f"{line}\n" for line in lines).encode())
         elif lines:
-            shuffle, sorter = self._sorting
-            sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
+            self._sorter.add(self._shuffle.keys(rows, copies=copies).tolist(), lines)
 
     def finish(self) -> dict[str, int]:
         """Write what was sorted; sizes of the files by name."""
-        if self._sorting is None:
+        if self._shuffle is None:
             return {"corpus": self._total}
-        shuffle, sorter = self._sorting
         # A key begins with the number of its file, so that the files follow one another.
-        splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
-        remaining = sorter.sorted()
+        splits = dict(zip(("train", "dev", "test"), self._shuffle.sizes, strict=True))
+        remaining = self._sorter.sorted()
         for name, size in splits.items():
             with (self._folder / f"{name}.jsonl").open("wb") as stream:
                 stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
-        remaining.close()
         return splits
 
 
@@ -270,20 +282,6 @@ class _Removed:
         self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
-def _counts(plan: CorpusPlan, splits: dict[str, int]) -> Counts:
-    rows, counts = plan.corpus.scored.rows, plan.counts
-    return Counts(
-        rows=rows,
-        no_gold=rows - counts["eligible"],
-        above_threshold=counts["above"],
-        removed=counts["removed"],
-        added=counts["copy"],
-        skipped=0 if plan.swapped is None else plan.swapped.skipped,
-        result=counts["keep"] + counts["copy"],
-        splits=splits,
-    )
-
-
 def _scores(plan: CorpusPlan, copies: list[Path] | None) -> PairScores:
     """Percentiles of the scores before and after; ``copies`` are files with the scores of copies."""
     counts = plan.counts
@@ -307,4 +305,4 @@ def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
     # One sum over all where they fit: the last digit of a mean depends on the order of adding.
     held = rows <= HELD_ROWS
     mean = np.concatenate([*parts()]).mean() if held else sum(float(part.sum()) for part in parts()) / rows
-    return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}
+    return {**{f"p{percentile:g}": value for percentile, value in percentiles.items()}, "mean": float(mean)}

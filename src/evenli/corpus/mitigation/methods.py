@@ -15,18 +15,14 @@ def _swap(source: str | Path, out: str | Path, settings: SwapSettings, overwrite
     return swap_corpus(source, out, settings, overwrite=overwrite)
 
 
-def subtract(source: str | Path, out: str | Path, settings: CorpusSettings, overwrite: bool) -> Any:
-    """Leave rows out of a scored corpus."""
+def make_fairer(source: str | Path, out: str | Path, settings: CorpusSettings, overwrite: bool) -> Any:
+    """Leave rows out of a scored corpus; or add swapped copies of them, or put these in the place of the rows."""
     from evenli.corpus.mitigation.corpora import fairer_corpus
 
-    return fairer_corpus("subtract", source, out, settings, overwrite=overwrite)
-
-
-def augment(source: str | Path, out: str | Path, settings: AugmentSettings, overwrite: bool) -> Any:
-    """Add swapped copies of rows to a scored corpus, or put them in the place of the rows."""
-    from evenli.corpus.mitigation.corpora import fairer_corpus
-
-    return fairer_corpus("combined" if settings.replace else "augment", source, out, settings, overwrite=overwrite)
+    method: Any = "subtract"
+    if isinstance(settings, AugmentSettings):
+        method = "combined" if settings.replace else "augment"
+    return fairer_corpus(method, source, out, settings, overwrite=overwrite)
 
 
 SWAP = Method(
@@ -43,7 +39,7 @@ SUBTRACT = Method(
     "Dolci et al. 2023",
     settings=CorpusSettings(),
     kind="corpus",
-    apply=subtract,
+    apply=make_fairer,
 )
 AUGMENT = Method(
     "augment",
@@ -51,5 +47,5 @@ AUGMENT = Method(
     "Dolci et al. 2023",
     settings=AugmentSettings(90),
     kind="corpus",
-    apply=augment,
+    apply=make_fairer,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -15,9 +15,9 @@ from evenli.core.blocks import Block, Cell
 from evenli.core.format import number, printable, signed
 from evenli.core.page import mark_words, render
 from evenli.core.parse import csv_line
-from evenli.corpus.bias import SentenceBias, WordBias
+from evenli.corpus.bias import SentenceBias
 from evenli.corpus.mitigation.selection import clean
-from evenli.corpus.mitigation.sorter import BUCKET, Sorter
+from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, Parts, order_statistics
 from evenli.words.lists import GenderWords
@@ -44,15 +44,11 @@ class Review:
 
     def __init__(self, folder: Path, name: str, page: ReviewPage, scores: Parts, count: int) -> None:
         self._folder, self._name, self._page = folder, name, page
-        # The highest score is the first: the keys are the scores turned round.
-        cuts = [count - rank for rank in range(BUCKET, count, BUCKET)]
-        ordered = order_statistics(scores, count, [*cuts, *([count - _SHOWN] if count > _SHOWN else [])])
-        self._sorter = Sorter(folder, np.array([-ordered[rank] for rank in cuts], dtype=np.float64), name)
+        self._sorter, self._count, self._limit, self._room = Sorter(), count, -np.inf, _SHOWN
         # Rows above a score are shown, and as many of those that have it as there is room for.
-        self._limit = ordered[count - _SHOWN] if count > _SHOWN else -np.inf
-        above = sum(int((part > self._limit).sum()) for part in scores()) if count > _SHOWN else 0
-        self._room = _SHOWN - above
-        self._count = count
+        if (lowest := count - _SHOWN) > 0:
+            self._limit = order_statistics(scores, count, [lowest])[lowest]
+            self._room -= sum(int((part > self._limit).sum()) for part in scores())
         self._top: list[tuple[float, list[Any]]] = []
 
     def shows(self, score: float) -> bool:
@@ -66,7 +62,7 @@ class Review:
         if self.shows(score):
             self._top.append((-score, [cell[:_HELD] if isinstance(cell, str) else cell for cell in row]))
             self._room -= score == self._limit
-        self._sorter.add([-score], [csv_line(row)])
+        self._sorter.add([-score], [csv_line(row)])  # the highest score is the first
 
     def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html, if there are rows."""
@@ -170,17 +166,16 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]]
         ], ("Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked.")
 
     def mark(texts: Sequence[str]) -> list[Cell]:
-        return [_marked(text, sentence.words) for text, sentence in zip(texts, explain(texts), strict=True)]
+        cells = []
+        for text, sentence in zip(texts, explain(texts), strict=True):
+            weights = {word.token.lower(): word.weighted for word in sentence.words if word.weighted}
+            least = _STRONG * max(map(abs, weights.values()), default=0.0)
+            cells.append(mark_words(_cut(text), {word: w for word, w in weights.items() if abs(w) >= least}))
+        return cells
 
     return mark, (
         "Marked are the strongest words, with their weight: orange leans female, blue male. Weaker words count as well."
     )
-
-
-def _marked(text: str, words: Iterable[WordBias]) -> Cell:
-    weights = {word.token.lower(): word.weighted for word in words if word.weighted}
-    least = _STRONG * max(map(abs, weights.values()), default=0.0)
-    return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
 
 def driving_words(sentence: SentenceBias) -> str:

@@ -1,11 +1,16 @@
-"""What happens to each row of a scored corpus: is it kept, is it swapped, into which split does it go."""
+"""What happens to each row of a scored corpus: is it kept, is it swapped, into which split does it go.
+
+It holds for a corpus of any size, in memory that does not grow with it. Every row has random keys that depend on the
+seed and on its number alone, so they are never stored: whoever needs them draws them again. The rows with the lowest
+keys are dev and test, and the order of a file is that of another key. Only the numbers of the rows in dev and test are
+held.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,10 +20,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_array
+from evenli.core.errors import InputError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import csv_line, parse_json_object
-from evenli.corpus.mitigation.augment import mark_copy, swap_pair
-from evenli.corpus.scored import CorpusScores, Parts, order_statistics, thresholds
+from evenli.corpus.mitigation.swap_file import mark_copy, swap_pair
+from evenli.corpus.scored import CorpusScores, order_statistics, thresholds
 from evenli.corpus.settings import CorpusSettings as CorpusSettings
 from evenli.corpus.settings import Split as Split
 from evenli.words.swap.conflicts import REASONS
@@ -26,31 +32,26 @@ from evenli.words.swap.swapper import Swapper
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
-_DRAW = 1  # the purpose of random keys that choose a random control; the others are in ``shuffle``
+_ORDER, _DRAW, _SPLIT, _COPY_ORDER, _COPY_SPLIT = range(5)  # purposes of random keys
+TRAIN, DEV, TEST = range(3)
 
 
-@dataclass(frozen=True)
 class ScoredRows:
     """A scored corpus, and the score above which its rows are changed: that at the percentile.
 
     What happens to a row depends on all scores, which are gone through again and again. So the shards are read once for
-    them, and the scores wait in a directory: 8 bytes a row, NaN for one without a gold label.
+    them, and the scores wait in a new directory: 8 bytes a row, NaN for one without a gold label.
     """
 
-    scored: CorpusScores
-    directory: Path
-    percentile: float
-    limit: float = np.inf  # until it is known
-
-    @classmethod
-    def load(cls, scored: CorpusScores, percentile: float, directory: Path) -> ScoredRows:
-        """Read the scores, and find that at the percentile; ``directory`` is new."""
-        corpus = cls(scored, directory, float(percentile))
+    def __init__(self, scored: CorpusScores, percentile: float, directory: Path) -> None:
+        self.scored, self.percentile, self.directory = scored, float(percentile), directory
+        self.limit = np.inf  # until it is known
         directory.mkdir()
         for number, frame in enumerate(scored.frames(["pair_max", "no_gold"])):
-            np.save(corpus.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
-        limits = thresholds(scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in corpus.shards()))
-        return replace(corpus, limit=limits.values[float(percentile)])
+            np.save(self.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
+        (self.limit,) = thresholds(
+            scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in self.shards())
+        ).values()
 
     def file(self, number: int, kind: str) -> Path:
         """A file that waits in the directory, of the shard of this number."""
@@ -104,7 +105,7 @@ class SwappedRows:
     def __init__(self, corpus: ScoredRows, swapper: Swapper, *, everything: bool = False) -> None:
         self.skipped = 0
         self._corpus, self._swapper = corpus, swapper
-        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy, without a header
+        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy
         for shard, frame in corpus.frames(["original"]):
             self._swap(shard, frame["original"], shard.eligible if everything else shard.above)
 
@@ -134,8 +135,9 @@ class SwappedRows:
         pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._corpus.file(shard.number, "swapped"))
         np.save(self._corpus.file(shard.number, "has_copy.npy"), has_copy)
         if conflicts:
+            head = [] if self.skipped else [["row", "reason", *columns]]
             with self.skipped_file.open("a", encoding="utf-8", newline="") as stream:
-                stream.writelines(map(csv_line, conflicts))
+                stream.writelines(map(csv_line, head + conflicts))
         self.skipped += len(conflicts)
 
     def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
@@ -145,7 +147,6 @@ class SwappedRows:
         return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
 
 
-@dataclass(frozen=True)
 class Draw:
     """The rows of a random control: as many as score above the threshold, of all those with a gold label.
 
@@ -153,32 +154,27 @@ class Draw:
     many copies are made.
     """
 
-    seed: int
-    can_swap: float
-    cannot: float
+    def __init__(self, corpus: ScoredRows, seed: int) -> None:
+        self._corpus, self._seed = corpus, seed
+        self._cannot, self._can_swap = (self._limit(side) for side in (False, True))
 
-    @classmethod
-    def make(cls, corpus: ScoredRows, seed: int) -> Draw:
-        """Find both limits, in memory that does not depend on the size of the corpus."""
+    def _limit(self, side: bool) -> float:
+        """The limit of the rows that can or cannot be swapped, in memory that does not depend on their number."""
 
-        def rows_of(side: bool) -> Iterator[tuple[Shard, Mask]]:
-            for shard in corpus.shards():
-                yield shard, shard.eligible & (shard.can_swap == side)
+        def rows() -> Iterator[tuple[Shard, Mask]]:
+            return ((shard, shard.eligible & (shard.can_swap == side)) for shard in self._corpus.shards())
 
-        def limit(side: bool) -> float:
-            sizes = [(int((shard.above & rows).sum()), int(rows.sum())) for shard, rows in rows_of(side)]
-            wanted, there = (sum(column) for column in zip(*sizes, strict=True))
-            if not wanted:
-                return -1.0
-            parts: Parts = lambda: (shard.keys(seed, _DRAW)[rows] for shard, rows in rows_of(side))  # noqa: E731
-            return order_statistics(parts, there, [wanted - 1])[wanted - 1]
+        def keys() -> Iterator[NDArray[np.float64]]:
+            return (shard.keys(self._seed, _DRAW)[some] for shard, some in rows())
 
-        return cls(seed, limit(True), limit(False))
+        sizes = [(int((shard.above & some).sum()), int(some.sum())) for shard, some in rows()]
+        wanted, there = (sum(column) for column in zip(*sizes, strict=True))
+        return order_statistics(keys, there, [wanted - 1])[wanted - 1] if wanted else -1.0
 
     def rows(self, shard: Shard) -> Mask:
         """The rows of a shard that are drawn."""
-        limits = np.where(shard.can_swap, self.can_swap, self.cannot)
-        return np.asarray(shard.eligible & (shard.keys(self.seed, _DRAW) <= limits))
+        limits = np.where(shard.can_swap, self._can_swap, self._cannot)
+        return np.asarray(shard.eligible & (shard.keys(self._seed, _DRAW) <= limits))
 
 
 class Masks(NamedTuple):
@@ -190,36 +186,27 @@ class Masks(NamedTuple):
     copy: Mask
 
 
-Which = Literal["eligible", "keep", "removed", "copy"]
-
-
-@dataclass(frozen=True)
 class CorpusPlan:
-    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card."""
+    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card.
 
-    method: Method
-    corpus: ScoredRows
-    settings: Mapping[str, str | bool]
-    swapped: SwappedRows | None = None
-    drawn: Draw | None = None  # of a random control; without one the score decides
+    Rows above the percentile are dropped, or a swapped copy of each is added, or both.
+    """
 
-    @classmethod
-    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> CorpusPlan:
-        """Drop the rows above the percentile, add a swapped copy of each, or both."""
-        about: dict[str, str | bool] = {"method": method}
+    def __init__(self, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> None:
+        self.method, self.corpus = method, corpus
+        self.settings: dict[str, str | bool] = {"method": method}
         if settings.random:
-            about = {"method": "random_control", "like": method}
-        swapped = None
+            self.settings = {"method": "random_control", "like": method}
+        self.swapped: SwappedRows | None = None
         if method != "subtract":
             swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
-            swapped = SwappedRows(corpus, swapper, everything=settings.random)
-            about |= swapper.settings
-        drawn = Draw.make(corpus, settings.seed) if settings.random else None
-        return cls(method, corpus, about, swapped, drawn)
+            self.swapped = SwappedRows(corpus, swapper, everything=settings.random)
+            self.settings |= swapper.settings
+        self._drawn = Draw(corpus, settings.seed) if settings.random else None  # without one the score decides
 
     def masks(self, shard: Shard) -> Masks:
         """What happens to the rows of a shard."""
-        drop = shard.above if self.drawn is None else self.drawn.rows(shard)
+        drop = shard.above if self._drawn is None else self._drawn.rows(shard)
         # Augmentation keeps the row that it copies.
         keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
         return Masks(shard.eligible, keep, shard.eligible & ~keep, drop & shard.can_swap)
@@ -231,8 +218,8 @@ class CorpusPlan:
                 if len(rows := shard.rows(self.masks(shard).copy)):
                     yield shard, rows, self.swapped.read(shard.number, rows)
 
-    def scores(self, which: Which) -> Iterator[NDArray[np.float64]]:
-        """The scores of some of the rows, in parts."""
+    def scores(self, which: str) -> Iterator[NDArray[np.float64]]:
+        """The scores of the rows that a mask names, in parts."""
         return (shard.scores[getattr(self.masks(shard), which)] for shard in self.corpus.shards())
 
     @cached_property
@@ -243,6 +230,64 @@ class CorpusPlan:
             named = {**self.masks(shard)._asdict(), "above": shard.above}
             total.update({name: int(mask.sum()) for name, mask in named.items()})
         return total
+
+
+class Shuffle:
+    """Which file every row of the result goes into, and a key that puts the rows of a file in order.
+
+    With the leak guard a row and its copy are one unit; without it each is a unit of its own.
+    """
+
+    def __init__(self, plan: CorpusPlan, split: Split, seed: int, total: int) -> None:
+        check_split(total, split)
+        self._split, self._seed, self._rows = split, seed, plan.corpus.scored.rows
+        rooms = {DEV: split.dev, TEST: split.test}
+        wanted = sum(rooms.values())
+        best = pl.DataFrame(schema={"unit": pl.Int64, "size": pl.Int8, "key": pl.Float64})
+        for some in self._units(plan):
+            lowest = pl.concat([best, some]).sort("key", maintain_order=True)
+            # Two more of size 1 fill a gap that others leave.
+            best = pl.concat([lowest[:wanted], lowest[wanted:].filter(pl.col("size") == 1)[:2]])
+        self._held: dict[int, int] = {}
+        for unit, size, _ in best.iter_rows():
+            # A source and its copy may not fit any more; a later single row then fills the place.
+            file = next((file for file, room in rooms.items() if room >= size), TRAIN)
+            if file != TRAIN:
+                rooms[file] -= size
+                self._held[unit] = file
+        dev, test = split.dev - rooms[DEV], split.test - rooms[TEST]
+        self.sizes = [total - dev - test, dev, test]
+
+    def _units(self, plan: CorpusPlan) -> Iterator[pl.DataFrame]:
+        """What may go into dev or test: a row of the source, how many rows of the result it stands for, its key."""
+        for shard in plan.corpus.shards():
+            masks = plan.masks(shard)
+            keep, copy = masks.keep.astype(np.int8), masks.copy.astype(np.int8)
+            kinds = [(keep, 0, _SPLIT), (copy, self._rows, _COPY_SPLIT)]
+            if self._split.leak_guard:
+                kinds = [(keep + copy, 0, _SPLIT)]
+            for sizes, first, purpose in kinds:
+                units = np.arange(len(sizes)) + shard.start + first
+                columns = {"unit": units, "size": sizes, "key": shard.keys(self._seed, purpose)}
+                yield pl.DataFrame(columns).filter(pl.col("size") > 0)
+
+    def keys(self, rows: NDArray[np.int64], *, copies: bool) -> NDArray[np.float64]:
+        """The number of the file plus a key below 1, of ascending rows of one shard or of their copies."""
+        first = int(rows[0])
+        # The keys of all rows in between are drawn as well: that of a row depends on its number alone.
+        order = random_keys(self._seed, _COPY_ORDER if copies else _ORDER, first, int(rows[-1]) - first + 1)
+        units = rows + self._rows if copies and not self._split.leak_guard else rows
+        return order[rows - first] + [self._held.get(unit, TRAIN) for unit in units.tolist()]
+
+
+def check_split(total: int, split: Split) -> None:
+    """Refuse a split that leaves nothing to train on."""
+    if split.dev + split.test >= total:
+        tenth = max(1, total // 10)
+        raise InputError(
+            f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on; "
+            f"split a tenth each (--split {tenth},{tenth}), or write one file (--split none)"
+        )
 
 
 def random_keys(seed: int, purpose: int, first: int, count: int) -> NDArray[np.float64]:
