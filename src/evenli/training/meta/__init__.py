@@ -102,8 +102,7 @@ def meta_evaluation(
 def _score(folder: MetaFolder, measures: Sequence[Own], on_step: Callable[[str], None]) -> SweepResult:
     """The last stage: every measure on every model, charts and page."""
     from evenli.core.page import write_page
-    from evenli.training.meta.charts import write_meta_charts
-    from evenli.training.meta.page import meta_page
+    from evenli.training.meta.charts import meta_page, write_meta_charts
     from evenli.training.meta.scoring import score_sweep
 
     on_step("scoring the trained models")
