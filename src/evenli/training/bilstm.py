@@ -31,7 +31,7 @@ from evenli.training.data import Examples, find_repeats, read_examples, split_fi
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import ProgressLine, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
-from evenli.training.settings import EncoderSettings as EncoderSettings
+from evenli.training.recipe import EncoderSettings as EncoderSettings
 
 _HEAD = "classifier.safetensors"
 

@@ -15,8 +15,16 @@ from evenli.core.extras import check_extra
 from evenli.core.format import percent
 from evenli.core.rooms import Command
 from evenli.core.settings import SEEDS, Given
-from evenli.training.recipe import RECIPES, EncoderRecipe, Recipe, make_recipe
-from evenli.training.settings import Design, EncoderSettings, SweepSettings, TrainSettings
+from evenli.training.recipe import (
+    RECIPES,
+    Design,
+    EncoderRecipe,
+    EncoderSettings,
+    Recipe,
+    SweepSettings,
+    TrainSettings,
+    make_recipe,
+)
 
 if TYPE_CHECKING:
     from evenli.training.nli import Outcome

@@ -26,7 +26,7 @@ from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
 from evenli.training.progress import Metrics, ProgressLine, TrainingDir, accuracy, accuracy_text, make_trackers
 from evenli.training.recipe import Recipe
-from evenli.training.settings import TrainSettings as TrainSettings
+from evenli.training.recipe import TrainSettings as TrainSettings
 
 _CARD = Path(__file__).with_name("card.md")
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.training.meta.folder import MetaFolder as MetaFolder
-from evenli.training.settings import Design as Design
-from evenli.training.settings import SweepSettings as SweepSettings
-from evenli.training.settings import complete_design
+from evenli.training.recipe import Design as Design
+from evenli.training.recipe import SweepSettings as SweepSettings
+from evenli.training.recipe import complete_design
 
 if TYPE_CHECKING:
     from evenli.training.meta.controlled import prepare as prepare

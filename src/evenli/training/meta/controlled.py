@@ -32,7 +32,7 @@ from evenli.training.meta.folder import MetaFolder, level_name
 from evenli.training.meta.mixture import ControlledWords as ControlledWords
 from evenli.training.meta.mixture import Labels, Levels, class_sizes, mixtures, word_patterns
 from evenli.training.meta.mixture import controlled_words as controlled_words
-from evenli.training.settings import Design
+from evenli.training.recipe import Design
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 

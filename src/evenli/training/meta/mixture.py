@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.training.settings import CAUSES as CAUSES
+from evenli.training.recipe import CAUSES as CAUSES
 from evenli.words import Axis, load_axis, read_table
 
 Levels = tuple[float, ...]
