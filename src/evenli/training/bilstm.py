@@ -27,7 +27,7 @@ from evenli.core.record import Number, Record
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.training.bilstm_trainer import features, make_head, part
-from evenli.training.data import Examples, find_repeats, read_examples, split_files
+from evenli.training.data import Examples, find_repeats, read_examples
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import ProgressLine, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
@@ -113,20 +113,22 @@ def train_encoder_files(
     seed: int = 1234,
     settings: EncoderSettings | None = None,
 ) -> EncoderOutcome:
-    """Read word vectors and pairs and train an encoder on them; ``evenli train encoder``.
+    """Read word vectors (GloVe, word2vec or fastText) and pairs and train an encoder; ``evenli train encoder``.
 
-    Args:
-        data: Directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file.
-        vectors: File of word vectors: GloVe, word2vec or fastText.
-        out: Directory of the encoder; a killed run continues there.
-        dev: File to choose the epoch by, if ``data`` is a file.
-        recipe: Sizes and rates.
-        seed: Of the initial weights and of the order of the data.
-        settings: Device, progress and checkpoints.
+    ``data`` is a directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file; then the epoch
+    is chosen by the file ``dev``. The rest is as in ``train_encoder``.
     """
-    train_file, dev_file = split_files(Path(data), None if dev is None else Path(dev))
-    words, train = load_vectors(vectors), read_examples([train_file])
-    return train_encoder(words, train, read_examples([dev_file]), out, recipe=recipe, seed=seed, settings=settings)
+    train = Path(data)
+    if not train.exists():
+        raise InputError(f"no file or directory {data} to train on (--data)")
+    if train.is_dir():
+        if dev is not None:
+            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
+        train, dev = train / "train.jsonl", train / "dev.jsonl"
+    if dev is None:
+        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
+    words, pairs = load_vectors(vectors), read_examples([train])
+    return train_encoder(words, pairs, read_examples([dev]), out, recipe=recipe, seed=seed, settings=settings)
 
 
 @dataclass
@@ -150,7 +152,13 @@ class _Run:
             lr = learning_rate(recipe, [epoch.dev for epoch in history])
             if lr is None:
                 break
-            result = self._epoch(lr, tokens, progress)
+            began = time.perf_counter()
+            loss, right = trainer.run_epoch(len(history), lr, progress)
+            accuracy = trainer.accuracy(tokens)
+            if all(accuracy > past.dev for past in history):
+                self.best = trainer.state()
+            result = EpochResult(len(history) + 1, lr, loss, right, accuracy, time.perf_counter() - began)
+            history.append(result)
             if self.settings.checkpoints:
                 best = {f"best.{name}": tensor for name, tensor in self.best.items()}
                 self.directory.save_checkpoint({**trainer.state(), **best}, self._facts())
@@ -169,18 +177,6 @@ class _Run:
         record = {**self._facts(), "outcome": outcome}
         self.directory.finish(self._write, record)
         return _parse_outcome(record, self.directory.path)
-
-    def _epoch(self, lr: float, tokens: Any, progress: ProgressLine) -> EpochResult:
-        trainer, epoch, began = self.trainer, len(self.history), time.perf_counter()
-        loss, right = trainer.run_epoch(epoch, lr, progress)
-        accuracy = trainer.accuracy(tokens)
-        if all(accuracy > past.dev for past in self.history):
-            self.best = trainer.state()
-        self.history.append(EpochResult(epoch + 1, lr, loss, right, accuracy, time.perf_counter() - began))
-        return self.history[-1]
-
-    def _facts(self) -> dict[str, Any]:
-        return {"history": [epoch.to_dict() for epoch in self.history]}
 
     def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
         self.history += map(EpochResult.from_dict, facts["history"])

@@ -56,6 +56,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.premises)
 
+    def sentences(self) -> Iterator[tuple[str, str]]:
+        """Premise and hypothesis of every pair."""
+        return zip(self.premises, self.hypotheses, strict=True)
+
     @property
     def counts(self) -> dict[str, int]:
         """Pairs per label."""
@@ -142,33 +146,12 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
     )
 
 
-def split_files(data: Path, dev: Path | None = None) -> tuple[Path, Path]:
-    """Training and dev file: two files, or those of a directory that ``evenli mitigate`` wrote."""
-    if not data.exists():
-        raise InputError(f"no file or directory {data} to train on (--data)")
-    if data.is_dir():
-        if dev is not None:
-            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
-        return data / "train.jsonl", data / "dev.jsonl"
-    if dev is None:
-        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
-    return data, dev
-
-
-def check_classes(examples: Examples) -> None:
-    """Refuse data of one label only."""
-    present = [label for label, count in examples.counts.items() if count]
-    if len(present) < 2:
-        problem = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
-        raise InputError(f"{problem}; training needs at least two of {', '.join(LABELS)}")
-
-
 def find_repeats(examples: Examples) -> Repeats:
     """Count repeated pairs. They are trained on as they stand: what annotators disagree about is data."""
     # Positions of pairs that come again only: a list per pair of a million would take 100 MB.
     first: dict[tuple[str, str], int] = {}
     groups: dict[tuple[str, str], list[int]] = {}
-    for row, pair in enumerate(zip(examples.premises, examples.hypotheses, strict=True)):
+    for row, pair in enumerate(examples.sentences()):
         if (before := first.setdefault(pair, row)) != row:
             groups.setdefault(pair, [before]).append(row)
     labels = examples.labels.tolist()
@@ -180,12 +163,6 @@ def find_repeats(examples: Examples) -> Repeats:
     other = next(row for row in rows if labels[row] != labels[rows[0]])
     shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], other))
     return Repeats(kept, sum(map(len, torn)), ", ".join(shown))
-
-
-def overlap(train: Examples, dev: Examples) -> int:
-    """How many dev pairs are also training pairs, word for word."""
-    seen = set(zip(train.premises, train.hypotheses, strict=True))
-    return sum(pair in seen for pair in zip(dev.premises, dev.hypotheses, strict=True))
 
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:

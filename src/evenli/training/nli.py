@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +14,14 @@ import torch
 
 from evenli._version import __version__
 from evenli.audit.models.loading import longest_input, pick_device
-from evenli.core.errors import ModelError
+from evenli.core.errors import InputError, ModelError
 from evenli.core.estimate import Estimate
 from evenli.core.format import prose, yaml_text
 from evenli.core.io import to_plain
+from evenli.core.labels import LABELS
 from evenli.core.record import Record
 from evenli.training.base import Base, load_base, save_model
-from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
+from evenli.training.data import TrainingData, find_repeats, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
@@ -74,18 +75,32 @@ def train(
     device = world.device or pick_device(torch, settings.device)
     progress = ProgressLine(shown=settings.shown and world.leads)
     train_pairs = read_examples(data, settings.style)
-    check_classes(train_pairs)
+    present = [label for label, count in train_pairs.counts.items() if count]
+    if len(present) < 2:
+        problem = f"{', '.join(train_pairs.sources)}: all {len(train_pairs)} pairs are labelled {present[0]}"
+        raise InputError(f"{problem}; training needs at least two of {', '.join(LABELS)}")
     dev_pairs = read_examples(dev, settings.style) if dev else None
     start = load_base(base, online=settings.online)
     limit = longest_input(start.model.config, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
-    shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
+    known = set(train_pairs.sentences())
+    shared = sum(pair in known for pair in dev_pairs.sentences()) if dev_pairs else 0
     pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared, find_repeats(train_pairs))
     # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
-    for remark in _remarks(pairs, limit):
-        progress.note(remark)
+    if train_pairs.unlabelled or train_pairs.empty:
+        without = (
+            f"{train_pairs.unlabelled:,} pairs without gold label and {train_pairs.empty:,} with an empty sentence"
+        )
+        progress.note(f"left out {without}")
+    if remark := pairs.repeats.remark():
+        progress.note(f"warning: {remark}")
+    if dev_pairs and shared:
+        share = f"{shared:,} of {len(dev_pairs):,} dev pairs"
+        progress.note(f"warning: {share} are also training pairs; dev accuracy will be too high")
+    if tokens.truncated:
+        progress.note(f"{tokens.truncated:,} of {len(tokens):,} pairs are longer than {limit} tokens and were cut")
     several = f", {len(seeds)} seeds" if len(seeds) > 1 else ""
     progress.note(
         f"{len(tokens):,} pairs, {trainer.steps:,} steps of {recipe.batch_size} from {start.name} on {device}{several}"
@@ -106,20 +121,6 @@ def evaluate(
     place, limit = pick_device(torch, device), longest_input(base.model.config, Recipe.max_length)
     tokens = tokenise(read_examples(data, style), base.tokenizer, limit)
     return accuracy(score(PlainForward(base.model.eval().to(place)), tokens, place, limit), tokens.labels)
-
-
-def _remarks(data: TrainingData, limit: int) -> Iterator[str]:
-    """What is odd about the data."""
-    train, cut = data.train, data.tokens.truncated
-    if train.unlabelled or train.empty:
-        yield f"left out {train.unlabelled:,} pairs without gold label and {train.empty:,} with an empty sentence"
-    if remark := data.repeats.remark():
-        yield f"warning: {remark}"
-    if data.dev and data.shared:
-        share = f"{data.shared:,} of {len(data.dev):,} dev pairs"
-        yield f"warning: {share} are also training pairs; dev accuracy will be too high"
-    if cut:
-        yield f"{cut:,} of {len(train):,} pairs are longer than {limit} tokens and were cut"
 
 
 @dataclass
@@ -172,22 +173,21 @@ class _SeedRun:
                     self.seconds += report.seconds
                     self.progress.report(report, trainer)
                     if metrics:
-                        metrics.add_steps(report)
+                        figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
+                        speed = round(report.speed, 1)
+                        metrics.add(report.step, report.epoch + 1, **figures, pairs_per_second=speed)
                     inside = trainer.step % trainer.steps_per_epoch
                     if inside and world.agree(time.monotonic() - saved >= pause):
                         saved = self._checkpoint(directory)
-                self._evaluate(metrics)
+                if (tokens := self.data.dev_tokens) is not None:
+                    dev = accuracy(trainer.logits(tokens), tokens.labels)
+                    epoch = trainer.step // trainer.steps_per_epoch
+                    self.history.append(dev)
+                    if metrics:
+                        interval = {"dev_low": dev.low, "dev_high": dev.high}
+                        metrics.add(trainer.step, epoch, **interval, dev_n=dev.n, dev_accuracy=dev.value)
+                    self.progress.note(f"epoch {epoch}: dev accuracy {accuracy_text(dev)}")
                 saved = self._checkpoint(directory)
-
-    def _evaluate(self, metrics: Metrics | None) -> None:
-        tokens, trainer = self.data.dev_tokens, self.trainer
-        if tokens is None:
-            return
-        epoch = trainer.step // trainer.steps_per_epoch
-        self.history.append(accuracy(trainer.logits(tokens), tokens.labels))
-        if metrics:
-            metrics.add_epoch(epoch, trainer.step, self.history[-1])
-        self.progress.note(f"epoch {epoch}: dev accuracy {accuracy_text(self.history[-1])}")
 
     def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,17 +137,8 @@ class Metrics:
             kept = [line for line in split_lines(read_text(self._path)) if _step(line) <= step]
             write_atomic(self._path, "".join(f"{line}\n" for line in kept))
 
-    def add_steps(self, report: Report) -> None:
-        """Figures of some training steps."""
-        figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
-        self._write(report.step, report.epoch + 1, {**figures, "pairs_per_second": round(report.speed, 1)})
-
-    def add_epoch(self, epoch: int, step: int, result: Estimate) -> None:
-        """Accuracy on the dev data."""
-        interval = {"dev_low": result.low, "dev_high": result.high}
-        self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})
-
-    def _write(self, step: int, epoch: int, figures: dict[str, float]) -> None:
+    def add(self, step: int, epoch: int, **figures: float) -> None:
+        """Write figures of some steps, or of an epoch, and tell the trackers."""
         with system_failure(f"cannot write {self._path}: "), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
         for track in self._trackers:
@@ -165,7 +157,7 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
             if name == "tensorboard":
                 from torch.utils.tensorboard import SummaryWriter
 
-                trackers.append(_to_tensorboard(stack.enter_context(SummaryWriter(str(folder / name)))))
+                trackers.append(partial(_to_tensorboard, stack.enter_context(SummaryWriter(str(folder / name)))))
             elif name == "wandb":
                 # Offline unless the user's environment says otherwise; `wandb sync` uploads the run later.
                 place = {"project": "evenli", "name": folder.name, "dir": str(folder)}
@@ -180,13 +172,10 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
         yield trackers
 
 
-def _to_tensorboard(writer: Any) -> Tracker:
-    def track(figures: dict[str, float], step: int) -> None:
-        for name, value in figures.items():
-            writer.add_scalar(name, value, step)
-        writer.flush()
-
-    return track
+def _to_tensorboard(writer: Any, figures: dict[str, float], step: int) -> None:
+    for name, value in figures.items():
+        writer.add_scalar(name, value, step)
+    writer.flush()
 
 
 class TrainingDir(RunDir):
@@ -259,9 +248,8 @@ class TrainingDir(RunDir):
         self.clear([f"{CHECKPOINT}*"])
 
     def _reading(self, file: Path) -> AbstractContextManager[None]:
-        advice = f"choose another {self.option} or delete it"
-        before = f"{file} is damaged or not of a {self.kind} ("
-        return translated(before, f"); {advice}", into=RunError, kinds=_BROKEN)
+        advice = f"); choose another {self.option} or delete it"
+        return translated(f"{file} is damaged or not of a {self.kind} (", advice, into=RunError, kinds=_BROKEN)
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""
