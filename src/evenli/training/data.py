@@ -99,9 +99,9 @@ class Repeats:
         """What is odd, in one line; empty where nothing is repeated."""
         remarks = [f"{self.same:,} rows repeat another pair with its label"] if self.same else []
         if self.contradicting:
-            remarks += [
+            remarks.append(
                 f"{self.contradicting:,} rows have a pair that is labelled in more than one way ({self.example})"
-            ]
+            )
         return "; ".join(remarks)
 
 
@@ -118,11 +118,9 @@ class TrainingData:
 
 
 def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Examples:
-    """Read and join training files.
+    """Read and join training files: ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; ``.xz`` may follow.
 
-    Args:
-        paths: ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; ``.xz`` may follow.
-        style: A name in STYLES; None looks at the columns of each file.
+    ``style`` is a name in STYLES; None looks at the columns of each file.
     """
     if style is not None and style not in STYLES:
         raise InputError(f"no column style '{style}'; choose {', '.join(STYLES)}")
@@ -154,15 +152,17 @@ def find_repeats(examples: Examples) -> Repeats:
     for row, pair in enumerate(examples.sentences()):
         if (before := first.setdefault(pair, row)) != row:
             groups.setdefault(pair, [before]).append(row)
+    same, contradicting, example = 0, 0, ""
     labels = examples.labels.tolist()
-    torn = [rows for rows in groups.values() if len({labels[row] for row in rows}) > 1]
-    kept = sum(len(rows) - 1 for rows in groups.values()) - sum(len(rows) - 1 for rows in torn)
-    if not torn:
-        return Repeats(kept, 0)
-    rows = torn[0]
-    other = next(row for row in rows if labels[row] != labels[rows[0]])
-    shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], other))
-    return Repeats(kept, sum(map(len, torn)), ", ".join(shown))
+    for rows in groups.values():
+        others = [row for row in rows if labels[row] != labels[rows[0]]]
+        if others:
+            contradicting += len(rows)
+            shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], others[0]))
+            example = example or ", ".join(shown)
+        else:
+            same += len(rows) - 1
+    return Repeats(same, contradicting, example)
 
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:

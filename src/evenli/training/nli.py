@@ -90,10 +90,8 @@ def train(
     # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
     if train_pairs.unlabelled or train_pairs.empty:
-        without = (
-            f"{train_pairs.unlabelled:,} pairs without gold label and {train_pairs.empty:,} with an empty sentence"
-        )
-        progress.note(f"left out {without}")
+        without = f"{train_pairs.unlabelled:,} pairs without gold label"
+        progress.note(f"left out {without} and {train_pairs.empty:,} with an empty sentence")
     if remark := pairs.repeats.remark():
         progress.note(f"warning: {remark}")
     if dev_pairs and shared:

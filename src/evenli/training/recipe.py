@@ -220,6 +220,10 @@ class EncoderSettings(Settings):
     )
 
 
+def _levels(text: str, low: float = 0) -> Any:
+    return setting((), text, metavar=_LEVELS, parse=partial(parse_rates, low=low))
+
+
 @dataclass(frozen=True)
 class Design(Settings):
     """What the data of a sweep are made of.
@@ -232,21 +236,10 @@ class Design(Settings):
     rates: tuple[float, ...] = setting(
         tuple(i / 10 for i in range(11)), "Bias rates.", metavar=_LEVELS, shown="0:1:0.1", parse=parse_rates
     )
-    noise: tuple[float, ...] = setting(
-        (), "Levels of the noise axis; none by default.", metavar=_LEVELS, parse=parse_rates
-    )
-    stereotype: tuple[float, ...] = setting(
-        (), "Levels of the stereotype cause, -1 to 1.", metavar=_LEVELS, parse=partial(parse_rates, low=-1)
-    )
-    default: tuple[float, ...] = setting(
-        (),
-        "Levels of the default gender, -1 to 1: share of words read as a man.",
-        metavar=_LEVELS,
-        parse=partial(parse_rates, low=-1),
-    )
-    undirected: tuple[float, ...] = setting(
-        (), "Levels of undirected error, 0 to 1; all mixtures are trained.", metavar=_LEVELS, parse=parse_rates
-    )
+    noise: tuple[float, ...] = _levels("Levels of the noise axis; none by default.")
+    stereotype: tuple[float, ...] = _levels("Levels of the stereotype cause, -1 to 1.", low=-1)
+    default: tuple[float, ...] = _levels("Levels of the default gender, -1 to 1: share of words read as a man.", low=-1)
+    undirected: tuple[float, ...] = _levels("Levels of undirected error, 0 to 1; all mixtures are trained.")
     balanced: bool = setting(False, "Roles to female and male words in turn.")
     ns_words: str = setting("train", "NS words; default train, as in the paper.", choices=("train", "released"))
     data: str | None = setting(None, "Official release to evaluate on; default: own templates.", metavar="FOLDER")

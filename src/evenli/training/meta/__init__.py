@@ -96,11 +96,8 @@ def meta_evaluation(
 
         on_step("")
         train_sweep(folder, base, settings)
-    return _score(folder, measures, on_step) if stage == "score" else None
-
-
-def _score(folder: MetaFolder, measures: Sequence[Own], on_step: Callable[[str], None]) -> SweepResult:
-    """The last stage: every measure on every model, charts and page."""
+    if stage != "score":
+        return None
     from evenli.core.page import write_page
     from evenli.training.meta.charts import meta_page, write_meta_charts
     from evenli.training.meta.scoring import score_sweep

@@ -227,10 +227,8 @@ def write_controlled(
     The templates of train, of dev and test, and those the axis evaluates on must be disjoint; dev and test share
     their chain, as released. A directory that holds the same set is left as it is.
 
-    Args:
-        folder: New directory.
-        design: Language, rates, balance, width and axis; the number of a file is ten times the rate.
-        chains: Own templates of train (words plus width minus one: 529) and of dev and test (109).
+    The number of a file is ten times the rate. ``chains`` are own templates of train (words plus width minus one: 529)
+    and of dev and test (109).
     """
     exclude = load_axis(design.axis).templates(design.lang)
     train, dev = chains or template_chains(design, exclude=exclude)

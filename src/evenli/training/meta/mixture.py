@@ -127,7 +127,9 @@ def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> t
             shown = ", ".join(f"{name} {level:g}" for name, level in zip(CAUSES, mixture, strict=True))
             raise InputError(f"the mixture {shown} needs more words than there are: its shares exceed 1")
         patterns += [_SAYS_SECOND if lean > 0 else _SAYS_FIRST] * leaning
-        patterns += _undirected(erring, first=number)
+        # Half of the words that err say as often the one group as the other; the rest both and neither in turn.
+        even = [_SAYS_SECOND, _SAYS_FIRST] * (erring // 4)
+        patterns += even + [(_BOTH, _NEITHER)[(number + at) % 2] for at in range(erring - len(even))]
         patterns += [_EVEN] * (size - leaning - erring)
         roles += [_LEANS] * leaning + [_ERRS] * erring + [0] * (size - leaning - erring)
     return np.array(patterns, dtype=np.int64), np.array(roles)
@@ -176,13 +178,6 @@ def _count(share: float, size: int, what: str = "", words: str = "words per clas
         what = what or f"the level {share:g}"
         raise InputError(f"{what} would split a word: {size} {words} allow steps of {1 / size:g}")
     return count
-
-
-def _undirected(count: int, *, first: int) -> list[tuple[int, int]]:
-    """Wrong answers of so many words that favour nobody: both, neither, and as often the one group as the other."""
-    # Half of the words, as many for one group as for the other; what is left alternates between both and neither.
-    pairs = [_SAYS_SECOND, _SAYS_FIRST] * (count // 4)
-    return pairs + [(_BOTH, _NEITHER)[(first + at) % 2] for at in range(count - len(pairs))]
 
 
 def _sense(labels: Labels) -> Labels:
