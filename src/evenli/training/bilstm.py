@@ -22,6 +22,7 @@ from evenli.audit.models.loading import pick_device
 from evenli.core.binary import read_tensors
 from evenli.core.errors import InputError, ModelError
 from evenli.core.format import number
+from evenli.core.io import to_plain
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Record
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
@@ -161,7 +162,7 @@ class _Run:
             history.append(result)
             if self.settings.checkpoints:
                 best = {f"best.{name}": tensor for name, tensor in self.best.items()}
-                self.directory.save_checkpoint({**trainer.state(), **best}, self._facts())
+                self.directory.save_checkpoint({**trainer.state(), **best}, {"history": to_plain(history, None)})
             progress.note(
                 f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {number(result.loss, 4)}  "
                 f"train {number(result.train, 4)}  dev {number(result.dev, 4)}  {clock(result.seconds)}"
@@ -174,7 +175,7 @@ class _Run:
             "pairs": len(trainer.data.labels),
             "stopped": len(history) < recipe.epochs,
         }
-        record = {**self._facts(), "outcome": outcome}
+        record = {"history": to_plain(history, None), "outcome": outcome}
         self.directory.finish(self._write, record)
         return _parse_outcome(record, self.directory.path)
 

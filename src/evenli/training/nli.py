@@ -136,7 +136,18 @@ class _SeedRun:
     def run(self, seed: int, folder: Path) -> Outcome:
         trainer, world = self.trainer, self.trainer.world
         trainer.reset(seed)
-        directory = TrainingDir(folder, kind="trained model", identity=_identity(self.base, self.data, trainer))
+        # Everything that the weights depend on.
+        identity = {
+            "evenli": __version__,
+            "base": self.base.fingerprint,
+            "data": self.data.train.sha256,
+            "dev": self.data.dev.sha256 if self.data.dev else "",
+            "processes": world.size,
+            "device": trainer.device.type,
+            **trainer.recipe.to_dict(),
+            "dtype": trainer.recipe.dtype_on(trainer.device.type),
+        }
+        directory = TrainingDir(folder, kind="trained model", identity=identity)
         # Of several processes one writes, and holds the directory for all.
         with directory.locked() if world.leads else nullcontext():
             # The directory may have been moved since.
@@ -203,21 +214,6 @@ class _SeedRun:
         card = model_card(title, self.base, self.data, recipe, dev=outcome.dev, machine=machine, seconds=seconds)
         save_model(self.base, self.trainer.weights(), folder)
         (folder / "README.md").write_text(card, encoding="utf-8")
-
-
-def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any]:
-    """Everything that the weights depend on."""
-    device = trainer.device.type
-    return {
-        "evenli": __version__,
-        "base": base.fingerprint,
-        "data": data.train.sha256,
-        "dev": data.dev.sha256 if data.dev else "",
-        "processes": trainer.world.size,
-        "device": device,
-        **trainer.recipe.to_dict(),
-        "dtype": trainer.recipe.dtype_on(device),
-    }
 
 
 def model_card(

@@ -38,10 +38,8 @@ OWN, OTHERS = 0.95, 0.05
 LEVEL = 0.95
 """Coverage of the interval over seeds."""
 _RESAMPLES = 2_000
-_CONSTANT = 1e-9
-"""Curves whose range is smaller, relative to their size, are constant."""
 _SAME = 1e-9
-"""Levels and scores that vary less do not vary."""
+"""What varies less, relative to its size, does not vary."""
 _DIGITS = 12
 """Scores that differ less differ by rounding only, and must tie when they are ranked."""
 
@@ -234,7 +232,7 @@ def associate(
         orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
         shuffled = np.abs(correlations(curve.levels, orders, statistic))
         # One is added on both sides for the observed order itself, so that p is never 0.
-        p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
+        p = (int((shuffled >= abs(value) - _SAME).sum()) + 1) / (permutations + 1)
     # Two seeds have three distinct resamples: their quantiles say nothing.
     if not note and seeds >= 3:
         drawn = generator.integers(seeds, size=(_RESAMPLES, seeds))
@@ -304,7 +302,7 @@ def correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
 def _is_constant(rows: Values) -> NDArray[np.bool_]:
     """Whether a row is the same everywhere but for rounding, [rows]."""
     size = np.maximum(1.0, np.abs(rows).max(axis=1))
-    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _CONSTANT * size)
+    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _SAME * size)
 
 
 def _tau_b(levels: Values, rows: Values) -> Values:
