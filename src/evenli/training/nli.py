@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -155,21 +155,24 @@ class _SeedRun:
             if finished:
                 self.progress.note(f"{folder} already holds this model")
                 return finished
-            if directory.resume(self._load):
+            with directory.resuming() as checkpoint:
+                if checkpoint:
+                    tensors, facts = checkpoint
+                    self.seconds, self.history = facts["seconds"], list(map(Estimate.from_dict, facts["history"]))
+                    trainer.load_state(tensors, facts["step"])
+            if checkpoint:
                 self.progress.note(f"continuing after step {trainer.step:,} of {trainer.steps:,}")
             self._train(directory)
             speed = len(self.data.tokens) * trainer.recipe.epochs / self.seconds
             dev = self.history[-1] if self.history else None
             outcome = Outcome(folder, seed, trainer.steps, self.seconds, speed, dev, tuple(self.history))
             if world.leads:
-                directory.finish(lambda staging: self._write(staging, outcome), {"outcome": outcome.to_dict()})
+                with directory.finishing({"outcome": outcome.to_dict()}) as staging:
+                    save_model(self.base, trainer.weights(), staging)
+                    card = model_card(self.base, self.data, trainer, outcome)
+                    (staging / "README.md").write_text(card, encoding="utf-8")
             world.wait()
         return outcome
-
-    def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
-        self.seconds, self.history = facts["seconds"], list(map(Estimate.from_dict, facts["history"]))
-        self.trainer.load_state(tensors, facts["step"])
-        return True
 
     def _train(self, directory: TrainingDir) -> None:
         """All epochs that are left, with reports and checkpoints."""
@@ -205,21 +208,11 @@ class _SeedRun:
             directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
         return time.monotonic()
 
-    def _write(self, folder: Path, outcome: Outcome) -> None:
-        """Model, tokenizer and card."""
-        device, recipe = self.trainer.device, self.trainer.recipe
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
-        machine = f"{name}, torch {torch.__version__}"
-        title, seconds = outcome.folder.resolve().name, outcome.seconds
-        card = model_card(title, self.base, self.data, recipe, dev=outcome.dev, machine=machine, seconds=seconds)
-        save_model(self.base, self.trainer.weights(), folder)
-        (folder / "README.md").write_text(card, encoding="utf-8")
 
-
-def model_card(
-    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Estimate | None, machine: str, seconds: float
-) -> str:
+def model_card(base: Base, data: TrainingData, trainer: Trainer, outcome: Outcome) -> str:
     """A model card in Markdown; nothing in a name can be taken for markup."""
+    device, dev = trainer.device, outcome.dev
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
     if data.dev is None or dev is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
@@ -228,7 +221,7 @@ def model_card(
             measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
     return _CARD.read_text(encoding="utf-8").format(
         base_yaml=yaml_text(base.name),
-        title=prose(title),
+        title=prose(outcome.folder.resolve().name),
         version=__version__,
         origin=prose(base.name) + (f" at revision {prose(base.revision)}" if base.revision else ""),
         accuracy=measured,
@@ -239,7 +232,7 @@ def model_card(
         repeats=data.repeats,
         truncated=data.tokens.truncated,
         dev_sha256=data.dev.sha256 if data.dev else "none",
-        recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),
-        machine=machine,
-        seconds=seconds,
+        recipe="\n".join(f"| {name} | {value} |" for name, value in trainer.recipe.to_dict().items()),
+        machine=f"{machine}, torch {torch.__version__}",
+        seconds=outcome.seconds,
     )

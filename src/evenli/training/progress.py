@@ -209,15 +209,17 @@ class TrainingDir(RunDir):
             self.checkpoint.unlink(missing_ok=True)
         return outcome
 
-    def resume(self, load: Callable[[dict[str, Any], dict[str, Any]], T]) -> T | None:
-        """What ``load`` makes of tensors and facts of this run's checkpoint, None if there is none."""
+    @contextmanager
+    def resuming(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]] | None]:
+        """Tensors and facts of this run's checkpoint, None if there is none; a block that fails says it is damaged."""
         if not self.checkpoint.is_file():
-            return None
+            yield None
+            return
         with self._reading(self.checkpoint):
             tensors, about = read_tensors(self.checkpoint)
             facts = parse_json_object(about["evenli"], self.checkpoint.name)
             self._check_identity(facts["identity"])
-            return load(tensors, facts)
+            yield tensors, facts
 
     def save_checkpoint(self, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """Replace the checkpoint atomically; ``facts`` are plain values: where the run is, results so far."""
@@ -228,8 +230,9 @@ class TrainingDir(RunDir):
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 
-    def finish(self, write: Callable[[Path], object], record: Mapping[str, Any]) -> None:
-        """Move in the files that ``write`` puts into the directory it is given, then write the record.
+    @contextmanager
+    def finishing(self, record: Mapping[str, Any]) -> Iterator[Path]:
+        """A directory whose files are moved in at the end of the block; then the record is written.
 
         The checkpoint is deleted last: whenever the process is killed, the same command can complete the run.
         """
@@ -239,7 +242,7 @@ class TrainingDir(RunDir):
             try:
                 shutil.rmtree(staging, ignore_errors=True)
                 staging.mkdir()
-                write(staging)
+                yield staging
                 for file in sorted(staging.iterdir()):
                     file.replace(self.path / file.name)
             finally:
