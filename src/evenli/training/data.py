@@ -56,10 +56,6 @@ class Examples:
     def __len__(self) -> int:
         return len(self.premises)
 
-    def sentences(self) -> Iterator[tuple[str, str]]:
-        """Premise and hypothesis of every pair."""
-        return zip(self.premises, self.hypotheses, strict=True)
-
     @property
     def counts(self) -> dict[str, int]:
         """Pairs per label."""
@@ -149,7 +145,7 @@ def find_repeats(examples: Examples) -> Repeats:
     # Positions of pairs that come again only: a list per pair of a million would take 100 MB.
     first: dict[tuple[str, str], int] = {}
     groups: dict[tuple[str, str], list[int]] = {}
-    for row, pair in enumerate(examples.sentences()):
+    for row, pair in enumerate(zip(examples.premises, examples.hypotheses, strict=True)):
         if (before := first.setdefault(pair, row)) != row:
             groups.setdefault(pair, [before]).append(row)
     same, contradicting, example = 0, 0, ""

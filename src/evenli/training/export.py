@@ -66,7 +66,13 @@ def export_onnx(
         "max_position_embeddings": getattr(config, "max_position_embeddings", None),
         "pad_token_id": tokenizer.pad_token_id,
     }
-    beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(f"{type(tokenizer).__name__} has no tokenizer.json form; an ONNX model needs one")
+    # A checkpoint's tokenizer often carries the padding and truncation of whoever used it last.
+    backend.no_padding()
+    backend.no_truncation()
+    beside = {"tokenizer.json": backend.to_str(), "config.json": json_text(about)}
     if path.parent.resolve() == source.resolve():
         raise InputError(
             f"{source} is the checkpoint itself, whose config.json an export would replace; choose another file (-o)"
@@ -167,16 +173,6 @@ def _load(folder: Path) -> tuple[Any, Any]:
         raise ModelError(f"{folder} has no trained classifier (missing {missing}); train one with: evenli train nli")
     loading.check_tensors({**report, "unexpected_keys": ()}, source.name)
     return model.eval(), tokenizer
-
-
-def _tokenizer_json(tokenizer: Any) -> str:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise ModelError(f"{type(tokenizer).__name__} has no tokenizer.json form; an ONNX model needs one")
-    # A checkpoint's tokenizer often carries the padding and truncation of whoever used it last.
-    backend.no_padding()
-    backend.no_truncation()
-    return str(backend.to_str())
 
 
 class _ExportDir(RunDir):

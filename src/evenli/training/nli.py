@@ -84,8 +84,10 @@ def train(
     limit = longest_input(start.model.config, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
-    known = set(train_pairs.sentences())
-    shared = sum(pair in known for pair in dev_pairs.sentences()) if dev_pairs else 0
+    shared = 0
+    if dev_pairs:
+        known = set(zip(train_pairs.premises, train_pairs.hypotheses, strict=True))
+        shared = sum(pair in known for pair in zip(dev_pairs.premises, dev_pairs.hypotheses, strict=True))
     pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared, find_repeats(train_pairs))
     # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)

@@ -27,19 +27,15 @@ if TYPE_CHECKING:
     from evenli.training.meta.sweep import SweepResult
     from evenli.training.meta.training import train_sweep as train_sweep
 
-_STAGES = {
-    "prepare": "controlled",
-    "write_controlled": "controlled",
-    "train_sweep": "training",
-    "score_sweep": "scoring",
-}
+_STAGES = {"controlled": ("prepare", "write_controlled"), "training": ("train_sweep",), "scoring": ("score_sweep",)}
 
 
 def __getattr__(name: str) -> Any:
     """Import a stage on first use: preparing needs no torch, training no polars."""
-    if name not in _STAGES:
-        raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
-    return getattr(import_module(f"evenli.training.meta.{_STAGES[name]}"), name)
+    for module, functions in _STAGES.items():
+        if name in functions:
+            return getattr(import_module(f"evenli.training.meta.{module}"), name)
+    raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
 
 
 def meta_evaluation(
