@@ -123,8 +123,7 @@ class Trainer:
 
     def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch."""
-        size, seed = self.recipe.batch_size, self.recipe.seed
-        return plan_epoch(self.data.lengths, size, self.padded, seed=seed, epoch=epoch)
+        return plan_epoch(self.data.lengths, self.recipe.batch_size, self.padded, seed=self.recipe.seed, epoch=epoch)
 
     def logits(self, tokens: FlatTokens) -> NDArray[np.float32]:
         """Logits of the current model, in LABELS order, without dropout."""

@@ -77,8 +77,8 @@ def _print_responses(results: SweepResult, console: Console) -> None:
     own, mixed = {response.measure: response for response in shown}, []
     for name, cause in CAUSE_MEASURES.items():
         if name in own and not own[name].measures_only(cause):
-            slopes = ", ".join(f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
-            mixed.append(f"{own[name].title} ({slopes})")
+            shares = (f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
+            mixed.append(f"{own[name].title} ({', '.join(shares)})")
     rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
     causes = f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
     console.print(f"[bold]Causes[/bold]  {escape(causes)}")
@@ -132,7 +132,7 @@ def _print_bias(results: SweepResult, console: Console) -> None:
 def meta_chart(results: SweepResult) -> Any:
     """Scores against rates: a line for the mean over seeds, a band for their range, a panel per axis."""
     alt = load_altair("the chart of a meta-evaluation")
-    values = []
+    values: list[dict[str, Any]] = []
     for entry in (entry for entry in results.measures if entry.name in MAIN):
         for axis, curve in entry.axis.items():
             for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
@@ -179,15 +179,13 @@ def written_files(results: SweepResult) -> list[str]:
 def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
-    rows = [
-        row
-        for response in results.responses
-        if response.measure in MATRIX
-        for row in response.rows()
-        if row["levels"] == "taught"
-    ]
+    shown = [row for response in results.responses if response.measure in MATRIX for row in response.rows()]
     # Two decimals, and no minus before a zero.
-    rows = [{**row, "slope": round(row["slope"], 2) + 0.0} for row in rows if not math.isnan(row["slope"])]
+    rows = [
+        {**row, "slope": round(row["slope"], 2) + 0.0}
+        for row in shown
+        if row["levels"] == "taught" and not math.isnan(row["slope"])
+    ]
     if not rows:
         raise InputError("nothing to draw: no measure of this meta-evaluation has a slope")
     base = inline(rows).encode(
@@ -257,32 +255,27 @@ def _correlation(value: float) -> str:
 
 def meta_page(results: SweepResult) -> str:
     """A sweep: does each measure follow the bias that was trained in, or plain error?"""
-    ranked = [rank for rank in results.ranking if not rank.reason]
+    ranked, responses = [rank for rank in results.ranking if not rank.reason], results.responses
     titles = {entry.name: entry.title for entry in results.measures}
     lead = "No measure follows the trained-in bias."
     if ranked:
         lead = f"Of {len(titles)} measures, {titles[ranked[0].measure]} follows the trained-in bias best."
-    elif results.responses:
-        separate = sum(
-            any(response.measures_only(cause) for cause in response.taught) for response in results.responses
-        )
-        mixed = sum(len(response.moved_by()) > 1 for response in results.responses)
-        total = len(results.responses)
-        lead = f"{separate} of {total} measures follow one cause of bias alone; {mixed} mix several causes."
+    elif responses:
+        separate = sum(any(map(response.measures_only, response.taught)) for response in responses)
+        mixed = sum(len(response.moved_by()) > 1 for response in responses)
+        lead = f"{separate} of {len(responses)} measures follow one cause of bias alone; {mixed} mix several causes."
     blocks = [_curves(results, titles)] if "bias" in results.levels else []
-    blocks += [_causes(results)] if results.responses else []
+    blocks += [_causes(results)] if responses else []
     learnt = []
     if "lowest" in results.held_out_accuracy:
         lowest = percent(results.held_out_accuracy["lowest"])
         learnt = [f"The model that learnt least answers {lowest} of new sentences as taught."]
     blocks.append(Block("Limits", lines=[*learnt, LIMITS]))
     facts = []
-    for cause in results.responses[0].taught if results.responses else ():
-        only = [response.title.strip() for response in results.responses if response.measures_only(cause)]
+    for cause in responses[0].taught if responses else ():
+        only = [response.title.strip() for response in responses if response.measures_only(cause)]
         names = f", such as “{only[0]}”" if only else ""
-        facts.append(
-            Fact(f"Follow “{cause}” alone", str(len(only)), f"of {len(results.responses)}", f"measures{names}")
-        )
+        facts.append(Fact(f"Follow “{cause}” alone", str(len(only)), f"of {len(responses)}", f"measures{names}"))
     return render(f"Which measures follow bias? {printable(results.base)} ({results.lang})", lead, blocks, facts)
 
 

@@ -316,8 +316,8 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
         dev = build_controlled(design.lang, dev_chain, width=min(DEV_WIDTH, design.width), axis=design.axis)
         words, balanced = asdict(train.lists), design.balanced
         mixed = mixtures(design.causes, words, balanced=balanced)
-        levels = {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
-        teach = {
+        levels: dict[str, list[Any]] = {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
+        teach: dict[str, Any] = {
             "bias": ControlledPairs.labels,
             "noise": partial(ControlledPairs.noise_labels, seed=design.seed),
             "mix": ControlledPairs.mixture_labels,

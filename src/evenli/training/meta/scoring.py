@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
@@ -22,16 +23,7 @@ from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
 from evenli.training.meta.folder import MetaFolder, SweepCell
 from evenli.training.meta.mixture import CAUSES
-from evenli.training.meta.sweep import (
-    AxisResult,
-    Curve,
-    MeasureCurves,
-    SweepResult,
-    Values,
-    describe,
-    rank_measures,
-    respond,
-)
+from evenli.training.meta.sweep import Curve, MeasureCurves, Response, SweepResult, describe, rank_measures, respond
 from evenli.words import read_table
 
 Own = str | Measure | Callable[[Sample], float]
@@ -49,27 +41,29 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     rows = folder.pairs("evaluation")
     models = [{cell: _samples(folder, cell, rows) for cell in folder.cells([seed])} for seed in seeds]
 
-    def scores(measure: Measure, axis: str) -> Values:
+    def scores(measure: Measure, axis: str) -> NDArray[np.float64]:
         """Of all seeds and levels, [seeds, levels]."""
         return np.array(
             [[_value(measure, sample) for cell, sample in own.items() if cell.axis == axis] for own in models]
         )
 
-    def along(axis: str, measure: Measure) -> AxisResult:
+    results = []
+    for measure in chosen:
         span = measure.high - measure.low
         # A measure whose range is not known is compared as if it were 0 to 1.
         span = span if math.isfinite(span) else 1.0
-        return describe(Curve(measure.name, axis, seeds, np.array(levels[axis]), scores(measure, axis), span))
-
-    axes = [axis for axis in levels if axis != "mix"]
-    results = [
-        MeasureCurves(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
-        for measure in chosen
-    ]
+        curves = [
+            Curve(measure.name, axis, seeds, np.array(rates), scores(measure, axis), span)
+            for axis, rates in levels.items()
+            if axis != "mix"
+        ]
+        described = {curve.axis: describe(curve) for curve in curves}
+        results.append(MeasureCurves(measure.name, measure.title.strip(), described))
     known = folder.models()
     # Noise cannot be learnt.
     right = [facts["dev_accuracy"] for cell, facts in known.items() if cell.seed in seeds and cell.axis != "noise"]
-    learnt_share, responses = {}, []
+    learnt_share: dict[str, float] = {}
+    responses: list[Response] = []
     if "mix" in levels:
         taught = np.array(levels["mix"])  # [mixtures, causes]
         unknown = (math.nan,) * len(CAUSES)
