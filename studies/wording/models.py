@@ -36,7 +36,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     from evenli.audit.suites.scenes import compose_templates
     from evenli.training.data import read_examples
     from evenli.training.meta.controlled import build_controlled
-    from evenli.training.meta.words import ControlledWords
+    from evenli.training.meta.mixture import ControlledWords
     from evenli.words import load_axis
     from evenli.words.axes import NO_STEREOTYPE
 

@@ -29,7 +29,7 @@ from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.encoders.report.chart import write_encoder_report
 from evenli.encoders.seat import SeatSettings
 from evenli.training.meta import Design, MetaFolder, meta_evaluation
-from evenli.training.settings import complete_design
+from evenli.training.recipe import complete_design
 
 PAIRS = "premise,hypothesis,gold,mine\nA man waits.,A person waits.,0,x\nA dog runs.,A cat sleeps.,2,y\n"
 

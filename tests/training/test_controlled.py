@@ -35,7 +35,7 @@ from evenli.training.meta.controlled import (
     to_controlled_jsonl,
     write_controlled,
 )
-from evenli.training.settings import TRAIN_WIDTH, Design, parse_rates
+from evenli.training.recipe import TRAIN_WIDTH, Design, parse_rates
 from evenli.words import Occupation, load_axis
 
 LANGS = ("en", "ja", "zh")

@@ -14,8 +14,7 @@ from rich.console import Console
 from scipy import stats
 
 from evenli.core.errors import InputError
-from evenli.training.meta.charts import meta_chart, print_meta, write_meta_charts
-from evenli.training.meta.page import meta_page
+from evenli.training.meta.charts import meta_chart, meta_page, print_meta, write_meta_charts
 from evenli.training.meta.sweep import (
     STATISTICS,
     Curve,

@@ -52,6 +52,7 @@ from evenli.training.fast.stepper import (  # noqa: E402
 )
 from evenli.training.loop import Trainer  # noqa: E402
 from evenli.training.nli import (  # noqa: E402
+    Outcome,
     TrainSettings,
     evaluate,
     model_card,
@@ -882,7 +883,8 @@ def test_nothing_in_a_name_leaves_its_place_in_the_card(pair_file) -> None:
     examples = replace(read_examples([pair_file(rows)], "hf"), sources=("a|b*c.jsonl",))
     name = 'x: [y] # "z"\n`tags`: <b>'
     base, data = SimpleNamespace(name=name, revision=""), TrainingData(examples, SimpleNamespace(truncated=0))
-    card = model_card("#t|*", base, data, make_recipe(), dev=None, machine="CPU", seconds=1.0)
+    trainer = SimpleNamespace(recipe=make_recipe(), device=torch.device("cpu"))
+    card = model_card(base, data, trainer, Outcome(Path("#t|*"), 0, 1, 1.0, 1.0, None))
     front, text = card.split("---\n", 2)[1:]
     assert yaml.safe_load(front)["base_model"] == name
     assert r"""from x: \[y\] \# "z" \`tags\`: \<b\>.""" in text

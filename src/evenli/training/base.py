@@ -45,8 +45,21 @@ def load_base(spec: str, *, online: bool = False) -> Base:
         names = [str(config.id2label[index]) for index in sorted(config.id2label)]
         config.num_labels = len(LABELS)
         model, loading = load_network(transformers.AutoModelForSequenceClassification, source, config=config)
-    _check_tokenizer(tokenizer, config, name)
-    fresh = _fresh_parameters(model, loading, name)
+    # Without tokenizer files the loader makes one that knows its special tokens only.
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ModelError(f"{name} has no tokenizer; put its tokenizer.json into the folder")
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(f"{name}: model_max_length of tokenizer_config.json is no number")
+    size = getattr(config, "vocab_size", None)
+    if size is not None and len(tokenizer) > size:
+        raise ModelError(f"{name}: the tokenizer has {len(tokenizer)} tokens, the model knows {size}")
+    # The loader had to make these parameters up; only a head may be among them.
+    mismatched = {key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"]}
+    fresh = sorted({*loading["missing_keys"], *mismatched})
+    inner = [key for key in fresh if key.startswith(f"{model.base_model_prefix}.") and "pooler" not in key]
+    if inner:
+        kind = model.config.model_type
+        raise ModelError(f"{name} is not a whole {kind} checkpoint: {len(inner)} weights are missing, first {inner[0]}")
     fresh += _sort_outputs(model, names, fresh)
     model.config.id2label = dict(enumerate(LABELS))
     model.config.label2id = {label: index for index, label in enumerate(LABELS)}
@@ -69,28 +82,6 @@ def save_model(base: Base, weights: dict[str, torch.Tensor], folder: Path) -> No
     base.tokenizer.save_pretrained(folder)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
-
-
-def _check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
-    # Without tokenizer files the loader makes one that knows its special tokens only.
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise ModelError(f"{name} has no tokenizer; put its tokenizer.json into the folder")
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ModelError(f"{name}: model_max_length of tokenizer_config.json is no number")
-    size = getattr(config, "vocab_size", None)
-    if size is not None and len(tokenizer) > size:
-        raise ModelError(f"{name}: the tokenizer has {len(tokenizer)} tokens, the model knows {size}")
-
-
-def _fresh_parameters(model: Any, loading: dict[str, Any], name: str) -> list[str]:
-    """Parameters that the loader had to make up; only a head may be among them."""
-    mismatched = {key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"]}
-    fresh = sorted({*loading["missing_keys"], *mismatched})
-    inner = [key for key in fresh if key.startswith(f"{model.base_model_prefix}.") and "pooler" not in key]
-    if inner:
-        kind = model.config.model_type
-        raise ModelError(f"{name} is not a whole {kind} checkpoint: {len(inner)} weights are missing, first {inner[0]}")
-    return fresh
 
 
 def _sort_outputs(model: Any, names: list[str], fresh: list[str]) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,16 +21,17 @@ from evenli.audit.models.loading import pick_device
 from evenli.core.binary import read_tensors
 from evenli.core.errors import InputError, ModelError
 from evenli.core.format import number
+from evenli.core.io import to_plain
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Record
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.training.bilstm_trainer import features, make_head, part
-from evenli.training.data import Examples, find_repeats, read_examples, split_files
+from evenli.training.data import Examples, find_repeats, read_examples
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import ProgressLine, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
-from evenli.training.settings import EncoderSettings as EncoderSettings
+from evenli.training.recipe import EncoderSettings as EncoderSettings
 
 _HEAD = "classifier.safetensors"
 
@@ -79,6 +79,8 @@ def train_encoder(
     of the order of the data. On the CPU an interrupted run ends with the very weights of an uninterrupted one; cuDNN
     may round otherwise.
     """
+    from safetensors.torch import save_file
+
     recipe, settings = recipe or EncoderRecipe(), settings or EncoderSettings()
     if seed < 0:
         raise InputError(f"the seed must be 0 or above, not {seed}")
@@ -100,7 +102,23 @@ def train_encoder(
         if remark := find_repeats(train).remark():
             ProgressLine(shown=settings.shown).note(f"warning: {remark}")
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
-        return _Run(directory, trainer, settings).train(dev)
+        history, best = _train_epochs(directory, trainer, dev, settings)
+        chosen = max(history, key=lambda epoch: epoch.dev)
+        outcome = {
+            "best": chosen.epoch,
+            "dev": chosen.dev,
+            "words": len(trainer.vocabulary),
+            "pairs": len(trainer.data.labels),
+            "stopped": len(history) < recipe.epochs,
+        }
+        record = {"history": to_plain(history, None), "outcome": outcome}
+        with directory.finishing(record) as staging:
+            weights, padding = part(best, "lstm."), recipe.v1_padding
+            encoder = BiLSTMMax(vectors, hidden=recipe.hidden, weights=weights, device="cpu", v1_padding=padding)
+            encoder.vocabulary.known(trainer.vocabulary.words)
+            encoder.save(staging)
+            save_file(part(best, "head."), staging / _HEAD)
+        return _parse_outcome(record, directory.path)
 
 
 def train_encoder_files(
@@ -113,95 +131,59 @@ def train_encoder_files(
     seed: int = 1234,
     settings: EncoderSettings | None = None,
 ) -> EncoderOutcome:
-    """Read word vectors and pairs and train an encoder on them; ``evenli train encoder``.
+    """Read word vectors (GloVe, word2vec or fastText) and pairs and train an encoder; ``evenli train encoder``.
 
-    Args:
-        data: Directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file.
-        vectors: File of word vectors: GloVe, word2vec or fastText.
-        out: Directory of the encoder; a killed run continues there.
-        dev: File to choose the epoch by, if ``data`` is a file.
-        recipe: Sizes and rates.
-        seed: Of the initial weights and of the order of the data.
-        settings: Device, progress and checkpoints.
+    ``data`` is a directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file; then the epoch
+    is chosen by the file ``dev``. The rest is as in ``train_encoder``.
     """
-    train_file, dev_file = split_files(Path(data), None if dev is None else Path(dev))
-    words, train = load_vectors(vectors), read_examples([train_file])
-    return train_encoder(words, train, read_examples([dev_file]), out, recipe=recipe, seed=seed, settings=settings)
+    train = Path(data)
+    if not train.exists():
+        raise InputError(f"no file or directory {data} to train on (--data)")
+    if train.is_dir():
+        if dev is not None:
+            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
+        train, dev = train / "train.jsonl", train / "dev.jsonl"
+    if dev is None:
+        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
+    words, pairs = load_vectors(vectors), read_examples([train])
+    return train_encoder(words, pairs, read_examples([dev]), out, recipe=recipe, seed=seed, settings=settings)
 
 
-@dataclass
-class _Run:
-    """A trainer between its first and its last epoch."""
-
-    directory: TrainingDir
-    trainer: Any
-    settings: EncoderSettings
-    history: list[EpochResult] = field(default_factory=list)
-    best: dict[str, torch.Tensor] = field(default_factory=dict)  # weights of the best epoch so far
-
-    def train(self, dev: Examples) -> EncoderOutcome:
-        """All epochs that are left; encoder and classifier of the best one are written."""
-        trainer, recipe, history = self.trainer, self.trainer.recipe, self.history
-        progress = ProgressLine(shown=self.settings.shown)
-        tokens = trainer.prepare(dev)
-        if self.directory.resume(self._load):
-            progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
-        while len(history) < recipe.epochs:
-            lr = learning_rate(recipe, [epoch.dev for epoch in history])
-            if lr is None:
-                break
-            result = self._epoch(lr, tokens, progress)
-            if self.settings.checkpoints:
-                best = {f"best.{name}": tensor for name, tensor in self.best.items()}
-                self.directory.save_checkpoint({**trainer.state(), **best}, self._facts())
-            progress.note(
-                f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {number(result.loss, 4)}  "
-                f"train {number(result.train, 4)}  dev {number(result.dev, 4)}  {clock(result.seconds)}"
-            )
-        chosen = max(history, key=lambda epoch: epoch.dev)
-        outcome = {
-            "best": chosen.epoch,
-            "dev": chosen.dev,
-            "words": len(trainer.vocabulary),
-            "pairs": len(trainer.data.labels),
-            "stopped": len(history) < recipe.epochs,
-        }
-        record = {**self._facts(), "outcome": outcome}
-        self.directory.finish(self._write, record)
-        return _parse_outcome(record, self.directory.path)
-
-    def _epoch(self, lr: float, tokens: Any, progress: ProgressLine) -> EpochResult:
-        trainer, epoch, began = self.trainer, len(self.history), time.perf_counter()
-        loss, right = trainer.run_epoch(epoch, lr, progress)
+def _train_epochs(
+    directory: TrainingDir, trainer: Any, dev: Examples, settings: EncoderSettings
+) -> tuple[list[EpochResult], dict[str, torch.Tensor]]:
+    """All epochs that are left; the results of all, and the weights of the best one."""
+    recipe, progress = trainer.recipe, ProgressLine(shown=settings.shown)
+    tokens = trainer.prepare(dev)
+    history: list[EpochResult] = []
+    best: dict[str, torch.Tensor] = {}
+    with directory.resuming() as checkpoint:
+        if checkpoint:
+            tensors, facts = checkpoint
+            history += map(EpochResult.from_dict, facts["history"])
+            best = part(tensors, "best.")
+            trainer.load_state(tensors)
+    if checkpoint:
+        progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
+    while len(history) < recipe.epochs:
+        lr = learning_rate(recipe, [epoch.dev for epoch in history])
+        if lr is None:
+            break
+        began = time.perf_counter()
+        loss, right = trainer.run_epoch(len(history), lr, progress)
         accuracy = trainer.accuracy(tokens)
-        if all(accuracy > past.dev for past in self.history):
-            self.best = trainer.state()
-        self.history.append(EpochResult(epoch + 1, lr, loss, right, accuracy, time.perf_counter() - began))
-        return self.history[-1]
-
-    def _facts(self) -> dict[str, Any]:
-        return {"history": [epoch.to_dict() for epoch in self.history]}
-
-    def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
-        self.history += map(EpochResult.from_dict, facts["history"])
-        self.best = part(tensors, "best.")
-        self.trainer.load_state(tensors)
-        return True
-
-    def _write(self, folder: Path) -> None:
-        from safetensors.torch import save_file
-
-        trainer, recipe = self.trainer, self.trainer.recipe
-        encoder = BiLSTMMax(
-            trainer.vocabulary.vectors,
-            hidden=recipe.hidden,
-            weights=part(self.best, "lstm."),
-            device="cpu",
-            v1_padding=recipe.v1_padding,
+        if all(accuracy > past.dev for past in history):
+            best = trainer.state()
+        result = EpochResult(len(history) + 1, lr, loss, right, accuracy, time.perf_counter() - began)
+        history.append(result)
+        if settings.checkpoints:
+            kept = {f"best.{name}": tensor for name, tensor in best.items()}
+            directory.save_checkpoint({**trainer.state(), **kept}, {"history": to_plain(history, None)})
+        progress.note(
+            f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {number(result.loss, 4)}  "
+            f"train {number(result.train, 4)}  dev {number(result.dev, 4)}  {clock(result.seconds)}"
         )
-        encoder.vocabulary.known(trainer.vocabulary.words)
-        encoder.save(folder)
-        save_file(part(self.best, "head."), folder / _HEAD)
+    return history, best
 
 
 def nli_accuracy(

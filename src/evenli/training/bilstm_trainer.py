@@ -10,10 +10,8 @@ import math
 import time
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -52,17 +50,12 @@ def part(state: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
-@dataclass(frozen=True)
-class PairTokens:
-    """Premises at even and hypotheses at odd places."""
+class PairTokens(NamedTuple):
+    """Premises at even and hypotheses at odd places; ``longest`` are the time steps that every pair needs."""
 
     tokens: JoinedTokens
     labels: NDArray[np.int64]
-
-    @cached_property
-    def longest(self) -> NDArray[np.int64]:
-        """Time steps every pair needs; asked for every batch, so it is kept."""
-        return np.asarray(self.tokens.lengths.reshape(-1, 2).max(axis=1))
+    longest: NDArray[np.int64]
 
 
 _Batch = namedtuple("_Batch", "sizes places ids lengths labels")
@@ -88,7 +81,9 @@ class EncoderTrainer:
     def prepare(self, pairs: Examples) -> PairTokens:
         """Tokenise pairs; their words join the vocabulary."""
         both = (text for pair in zip(pairs.premises, pairs.hypotheses, strict=True) for text in pair)
-        return PairTokens(self.vocabulary.tokens(both), np.asarray(pairs.labels, dtype=np.int64))
+        tokens = self.vocabulary.tokens(both)
+        longest = tokens.lengths.reshape(-1, 2).max(axis=1)
+        return PairTokens(tokens, np.asarray(pairs.labels, dtype=np.int64), longest)
 
     def run_epoch(
         self, epoch: int, lr: float, progress: ProgressLine | None = None, limit: int | None = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from evenli.core import commands as shared
 from evenli.core import terminal
@@ -15,11 +14,16 @@ from evenli.core.extras import check_extra
 from evenli.core.format import percent
 from evenli.core.rooms import Command
 from evenli.core.settings import SEEDS, Given
-from evenli.training.recipe import RECIPES, EncoderRecipe, Recipe, make_recipe
-from evenli.training.settings import Design, EncoderSettings, SweepSettings, TrainSettings
-
-if TYPE_CHECKING:
-    from evenli.training.nli import Outcome
+from evenli.training.recipe import (
+    RECIPES,
+    Design,
+    EncoderRecipe,
+    EncoderSettings,
+    Recipe,
+    SweepSettings,
+    TrainSettings,
+    make_recipe,
+)
 
 Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet; may be repeated.")]
 
@@ -58,20 +62,14 @@ def train_nli(
     for tracker in settings.log:
         check_extra("tracking", f"--log {tracker}", tracker)
     from evenli.training.nli import train
+    from evenli.training.progress import accuracy_text
 
     chosen = make_recipe(recipe, **changes)
     settings = replace(settings, shown=terminal.is_watched(as_json))
     outcomes = train(model, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
         terminal.print_json({"runs": [outcome.to_dict() for outcome in outcomes]})
-    else:
-        _print_outcomes(outcomes)
-
-
-def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """A line for every seed, and where there are several the mean."""
-    from evenli.training.progress import accuracy_text
-
+        return
     for outcome in outcomes:
         figure = f"dev accuracy {accuracy_text(outcome.dev)}" if outcome.dev else "no dev data"
         terminal.say(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")

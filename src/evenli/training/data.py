@@ -95,9 +95,9 @@ class Repeats:
         """What is odd, in one line; empty where nothing is repeated."""
         remarks = [f"{self.same:,} rows repeat another pair with its label"] if self.same else []
         if self.contradicting:
-            remarks += [
+            remarks.append(
                 f"{self.contradicting:,} rows have a pair that is labelled in more than one way ({self.example})"
-            ]
+            )
         return "; ".join(remarks)
 
 
@@ -114,11 +114,9 @@ class TrainingData:
 
 
 def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Examples:
-    """Read and join training files.
+    """Read and join training files: ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; ``.xz`` may follow.
 
-    Args:
-        paths: ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``; ``.xz`` may follow.
-        style: A name in STYLES; None looks at the columns of each file.
+    ``style`` is a name in STYLES; None looks at the columns of each file.
     """
     if style is not None and style not in STYLES:
         raise InputError(f"no column style '{style}'; choose {', '.join(STYLES)}")
@@ -142,27 +140,6 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
     )
 
 
-def split_files(data: Path, dev: Path | None = None) -> tuple[Path, Path]:
-    """Training and dev file: two files, or those of a directory that ``evenli mitigate`` wrote."""
-    if not data.exists():
-        raise InputError(f"no file or directory {data} to train on (--data)")
-    if data.is_dir():
-        if dev is not None:
-            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
-        return data / "train.jsonl", data / "dev.jsonl"
-    if dev is None:
-        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
-    return data, dev
-
-
-def check_classes(examples: Examples) -> None:
-    """Refuse data of one label only."""
-    present = [label for label, count in examples.counts.items() if count]
-    if len(present) < 2:
-        problem = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
-        raise InputError(f"{problem}; training needs at least two of {', '.join(LABELS)}")
-
-
 def find_repeats(examples: Examples) -> Repeats:
     """Count repeated pairs. They are trained on as they stand: what annotators disagree about is data."""
     # Positions of pairs that come again only: a list per pair of a million would take 100 MB.
@@ -171,21 +148,17 @@ def find_repeats(examples: Examples) -> Repeats:
     for row, pair in enumerate(zip(examples.premises, examples.hypotheses, strict=True)):
         if (before := first.setdefault(pair, row)) != row:
             groups.setdefault(pair, [before]).append(row)
+    same, contradicting, example = 0, 0, ""
     labels = examples.labels.tolist()
-    torn = [rows for rows in groups.values() if len({labels[row] for row in rows}) > 1]
-    kept = sum(len(rows) - 1 for rows in groups.values()) - sum(len(rows) - 1 for rows in torn)
-    if not torn:
-        return Repeats(kept, 0)
-    rows = torn[0]
-    other = next(row for row in rows if labels[row] != labels[rows[0]])
-    shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], other))
-    return Repeats(kept, sum(map(len, torn)), ", ".join(shown))
-
-
-def overlap(train: Examples, dev: Examples) -> int:
-    """How many dev pairs are also training pairs, word for word."""
-    seen = set(zip(train.premises, train.hypotheses, strict=True))
-    return sum(pair in seen for pair in zip(dev.premises, dev.hypotheses, strict=True))
+    for rows in groups.values():
+        others = [row for row in rows if labels[row] != labels[rows[0]]]
+        if others:
+            contradicting += len(rows)
+            shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], others[0]))
+            example = example or ", ".join(shown)
+        else:
+            same += len(rows) - 1
+    return Repeats(same, contradicting, example)
 
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:

@@ -66,7 +66,13 @@ def export_onnx(
         "max_position_embeddings": getattr(config, "max_position_embeddings", None),
         "pad_token_id": tokenizer.pad_token_id,
     }
-    beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(f"{type(tokenizer).__name__} has no tokenizer.json form; an ONNX model needs one")
+    # A checkpoint's tokenizer often carries the padding and truncation of whoever used it last.
+    backend.no_padding()
+    backend.no_truncation()
+    beside = {"tokenizer.json": backend.to_str(), "config.json": json_text(about)}
     if path.parent.resolve() == source.resolve():
         raise InputError(
             f"{source} is the checkpoint itself, whose config.json an export would replace; choose another file (-o)"
@@ -87,14 +93,9 @@ def export_onnx(
 def export_checked(
     folder: str | Path, out: str | Path, int8: bool = False, *, check: str | Path | None = None, lang: str = "en"
 ) -> ExportReport:
-    """Write a local checkpoint as ONNX and compare it on a pair file, by default the gold pairs; ``evenli export``.
+    """Write a local checkpoint as ONNX and compare it on a pair file; ``evenli export``.
 
-    Args:
-        folder: Checkpoint with safetensors weights.
-        out: A file that ends in .onnx, or a folder for ``model.onnx``.
-        int8: Store weight matrices in int8.
-        check: Pair file to compare on; default the gold pairs of the language.
-        lang: Language of the pairs.
+    ``check`` is the pair file, by default the gold pairs of the language; the rest is as in ``export_onnx``.
     """
     # Here, because a machine that only trains has no polars.
     from evenli.audit.suites.checks import gold_pairs
@@ -174,16 +175,6 @@ def _load(folder: Path) -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
-def _tokenizer_json(tokenizer: Any) -> str:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise ModelError(f"{type(tokenizer).__name__} has no tokenizer.json form; an ONNX model needs one")
-    # A checkpoint's tokenizer often carries the padding and truncation of whoever used it last.
-    backend.no_padding()
-    backend.no_truncation()
-    return str(backend.to_str())
-
-
 class _ExportDir(RunDir):
     """The directory of an ONNX file. It may hold files of the user, but none that belong to another model."""
 
@@ -217,7 +208,14 @@ def _trace(model: Any) -> Any:
     mask = torch.ones_like(ids)
     mask[1, 7:] = 0
     example = dict(zip(names, (ids, mask, torch.zeros_like(ids)), strict=False))
-    module = _Logits(model, additive=_takes_additive_mask(model, example))
+    module = _Logits(model)
+    with torch.no_grad():
+        expected = model(**example).logits
+        # 0 / -inf by key, where the model accepts that, spares the graph the model's own mask arithmetic.
+        try:
+            module.additive = bool(torch.allclose(expected, module(**example), atol=1e-5))
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            module.additive = False
     # The exporter logs and warns about its own internals.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
@@ -236,16 +234,22 @@ def _trace(model: Any) -> Any:
             )
     graph = program.model_proto
     graph.ir_version = min(graph.ir_version, _IR_VERSION)
-    _strip(graph)
+    # Stack traces, shapes and other leftovers of tracing are a hundredth of the file and say nothing.
+    del graph.metadata_props[:], graph.graph.metadata_props[:], graph.graph.value_info[:]
+    graph.doc_string = graph.graph.doc_string = ""
+    for part in (graph.graph.node, graph.graph.initializer, graph.graph.input, graph.graph.output):
+        for entry in part:
+            del entry.metadata_props[:]
+            entry.doc_string = ""
     return graph
 
 
 class _Logits(torch.nn.Module):  # type: ignore[misc]
     """The model with named inputs and one output."""
 
-    def __init__(self, model: Any, *, additive: bool) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.model, self.additive = model, additive
+        self.model, self.additive = model, True
 
     def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None) -> Any:
         mask = attention_mask
@@ -253,24 +257,3 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]
             mask = (1.0 - mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
         segments = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         return self.model(input_ids=input_ids, attention_mask=mask, **segments).logits
-
-
-def _takes_additive_mask(model: Any, example: dict[str, torch.Tensor]) -> bool:
-    """Whether the model accepts 0 / -inf by key; that spares the graph the model's own mask arithmetic."""
-    with torch.no_grad():
-        expected = model(**example).logits
-        try:
-            logits = _Logits(model, additive=True)(**example)
-        except (RuntimeError, ValueError, IndexError, TypeError):
-            return False
-    return bool(torch.allclose(expected, logits, atol=1e-5))
-
-
-def _strip(graph: Any) -> None:
-    """Drop stack traces, shapes and other leftovers of tracing: they are a hundredth of the file and say nothing."""
-    del graph.metadata_props[:], graph.graph.metadata_props[:], graph.graph.value_info[:]
-    graph.doc_string = graph.graph.doc_string = ""
-    for part in (graph.graph.node, graph.graph.initializer, graph.graph.input, graph.graph.output):
-        for entry in part:
-            del entry.metadata_props[:]
-            entry.doc_string = ""

@@ -94,12 +94,21 @@ class Trainer:
         for at in range(first - first % every, len(plan), every):
             start, until = max(at, first), min(at + every, len(plan))
             # The generator is everybody's: what others draw between two reports must not change this run.
-            self._set_generator(self._random)
+            if self.device.type == "cuda":
+                torch.cuda.set_rng_state(self._random, self.device)
+            else:
+                torch.set_rng_state(self._random)
             for length in plan.lengths[start:until]:
                 self.stepper.advance(length)
             self._random = self._generator_state()
             losses, correct = self.stepper.read(start, until)
-            self._check_losses(losses, plan, start)
+            if len(broken := np.flatnonzero(~np.isfinite(losses))):
+                first = int(broken[0])
+                names = ", ".join(self.data.names[row] for row in plan.rows[start + first] if row != NOBODY)
+                raise ModelError(
+                    f"the loss is {losses[first]} at step {self.step + first + 1}; "
+                    f"lower the learning rate (--lr), or look at the pairs of this batch: {names}"
+                )
             self.step += until - start
             counts = (plan.rows[start:until] != NOBODY).sum(axis=1)
             pairs, lr = int(counts.sum()), float(self._rate(torch.tensor([self.step - 1])))
@@ -114,8 +123,7 @@ class Trainer:
 
     def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch."""
-        size, seed = self.recipe.batch_size, self.recipe.seed
-        return plan_epoch(self.data.lengths, size, self.padded, seed=seed, epoch=epoch)
+        return plan_epoch(self.data.lengths, self.recipe.batch_size, self.padded, seed=self.recipe.seed, epoch=epoch)
 
     def logits(self, tokens: FlatTokens) -> NDArray[np.float32]:
         """Logits of the current model, in LABELS order, without dropout."""
@@ -163,19 +171,3 @@ class Trainer:
 
     def _generator_state(self) -> Any:
         return torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
-
-    def _set_generator(self, state: Any) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state, self.device)
-        else:
-            torch.set_rng_state(state)
-
-    def _check_losses(self, losses: NDArray[np.float32], plan: EpochPlan, start: int) -> None:
-        broken = np.flatnonzero(~np.isfinite(losses))
-        if len(broken):
-            first = int(broken[0])
-            names = ", ".join(self.data.names[row] for row in plan.rows[start + first] if row != NOBODY)
-            raise ModelError(
-                f"the loss is {losses[first]} at step {self.step + first + 1}; "
-                f"lower the learning rate (--lr), or look at the pairs of this batch: {names}"
-            )

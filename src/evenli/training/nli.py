@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from evenli._version import __version__
 from evenli.audit.models.loading import longest_input, pick_device
-from evenli.core.errors import ModelError
+from evenli.core.errors import InputError, ModelError
 from evenli.core.estimate import Estimate
 from evenli.core.format import prose, yaml_text
 from evenli.core.io import to_plain
+from evenli.core.labels import LABELS
 from evenli.core.record import Record
 from evenli.training.base import Base, load_base, save_model
-from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
+from evenli.training.data import TrainingData, find_repeats, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
 from evenli.training.progress import Metrics, ProgressLine, TrainingDir, accuracy, accuracy_text, make_trackers
 from evenli.training.recipe import Recipe
-from evenli.training.settings import TrainSettings as TrainSettings
+from evenli.training.recipe import TrainSettings as TrainSettings
 
 _CARD = Path(__file__).with_name("card.md")
 
@@ -74,18 +75,32 @@ def train(
     device = world.device or pick_device(torch, settings.device)
     progress = ProgressLine(shown=settings.shown and world.leads)
     train_pairs = read_examples(data, settings.style)
-    check_classes(train_pairs)
+    present = [label for label, count in train_pairs.counts.items() if count]
+    if len(present) < 2:
+        problem = f"{', '.join(train_pairs.sources)}: all {len(train_pairs)} pairs are labelled {present[0]}"
+        raise InputError(f"{problem}; training needs at least two of {', '.join(LABELS)}")
     dev_pairs = read_examples(dev, settings.style) if dev else None
     start = load_base(base, online=settings.online)
     limit = longest_input(start.model.config, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
-    shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
+    shared = 0
+    if dev_pairs:
+        known = set(zip(train_pairs.premises, train_pairs.hypotheses, strict=True))
+        shared = sum(pair in known for pair in zip(dev_pairs.premises, dev_pairs.hypotheses, strict=True))
     pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared, find_repeats(train_pairs))
     # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
-    for remark in _remarks(pairs, limit):
-        progress.note(remark)
+    if train_pairs.unlabelled or train_pairs.empty:
+        without = f"{train_pairs.unlabelled:,} pairs without gold label"
+        progress.note(f"left out {without} and {train_pairs.empty:,} with an empty sentence")
+    if remark := pairs.repeats.remark():
+        progress.note(f"warning: {remark}")
+    if dev_pairs and shared:
+        share = f"{shared:,} of {len(dev_pairs):,} dev pairs"
+        progress.note(f"warning: {share} are also training pairs; dev accuracy will be too high")
+    if tokens.truncated:
+        progress.note(f"{tokens.truncated:,} of {len(tokens):,} pairs are longer than {limit} tokens and were cut")
     several = f", {len(seeds)} seeds" if len(seeds) > 1 else ""
     progress.note(
         f"{len(tokens):,} pairs, {trainer.steps:,} steps of {recipe.batch_size} from {start.name} on {device}{several}"
@@ -108,20 +123,6 @@ def evaluate(
     return accuracy(score(PlainForward(base.model.eval().to(place)), tokens, place, limit), tokens.labels)
 
 
-def _remarks(data: TrainingData, limit: int) -> Iterator[str]:
-    """What is odd about the data."""
-    train, cut = data.train, data.tokens.truncated
-    if train.unlabelled or train.empty:
-        yield f"left out {train.unlabelled:,} pairs without gold label and {train.empty:,} with an empty sentence"
-    if remark := data.repeats.remark():
-        yield f"warning: {remark}"
-    if data.dev and data.shared:
-        share = f"{data.shared:,} of {len(data.dev):,} dev pairs"
-        yield f"warning: {share} are also training pairs; dev accuracy will be too high"
-    if cut:
-        yield f"{cut:,} of {len(train):,} pairs are longer than {limit} tokens and were cut"
-
-
 @dataclass
 class _SeedRun:
     """One seed, from its base or its last checkpoint to the finished model."""
@@ -137,7 +138,18 @@ class _SeedRun:
     def run(self, seed: int, folder: Path) -> Outcome:
         trainer, world = self.trainer, self.trainer.world
         trainer.reset(seed)
-        directory = TrainingDir(folder, kind="trained model", identity=_identity(self.base, self.data, trainer))
+        # Everything that the weights depend on.
+        identity = {
+            "evenli": __version__,
+            "base": self.base.fingerprint,
+            "data": self.data.train.sha256,
+            "dev": self.data.dev.sha256 if self.data.dev else "",
+            "processes": world.size,
+            "device": trainer.device.type,
+            **trainer.recipe.to_dict(),
+            "dtype": trainer.recipe.dtype_on(trainer.device.type),
+        }
+        directory = TrainingDir(folder, kind="trained model", identity=identity)
         # Of several processes one writes, and holds the directory for all.
         with directory.locked() if world.leads else nullcontext():
             # The directory may have been moved since.
@@ -145,21 +157,24 @@ class _SeedRun:
             if finished:
                 self.progress.note(f"{folder} already holds this model")
                 return finished
-            if directory.resume(self._load):
+            with directory.resuming() as checkpoint:
+                if checkpoint:
+                    tensors, facts = checkpoint
+                    self.seconds, self.history = facts["seconds"], list(map(Estimate.from_dict, facts["history"]))
+                    trainer.load_state(tensors, facts["step"])
+            if checkpoint:
                 self.progress.note(f"continuing after step {trainer.step:,} of {trainer.steps:,}")
             self._train(directory)
             speed = len(self.data.tokens) * trainer.recipe.epochs / self.seconds
             dev = self.history[-1] if self.history else None
             outcome = Outcome(folder, seed, trainer.steps, self.seconds, speed, dev, tuple(self.history))
             if world.leads:
-                directory.finish(lambda staging: self._write(staging, outcome), {"outcome": outcome.to_dict()})
+                with directory.finishing({"outcome": outcome.to_dict()}) as staging:
+                    save_model(self.base, trainer.weights(), staging)
+                    card = model_card(self.base, self.data, trainer, outcome)
+                    (staging / "README.md").write_text(card, encoding="utf-8")
             world.wait()
         return outcome
-
-    def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
-        self.seconds, self.history = facts["seconds"], list(map(Estimate.from_dict, facts["history"]))
-        self.trainer.load_state(tensors, facts["step"])
-        return True
 
     def _train(self, directory: TrainingDir) -> None:
         """All epochs that are left, with reports and checkpoints."""
@@ -172,22 +187,21 @@ class _SeedRun:
                     self.seconds += report.seconds
                     self.progress.report(report, trainer)
                     if metrics:
-                        metrics.add_steps(report)
+                        figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
+                        speed = round(report.speed, 1)
+                        metrics.add(report.step, report.epoch + 1, **figures, pairs_per_second=speed)
                     inside = trainer.step % trainer.steps_per_epoch
                     if inside and world.agree(time.monotonic() - saved >= pause):
                         saved = self._checkpoint(directory)
-                self._evaluate(metrics)
+                if (tokens := self.data.dev_tokens) is not None:
+                    dev = accuracy(trainer.logits(tokens), tokens.labels)
+                    epoch = trainer.step // trainer.steps_per_epoch
+                    self.history.append(dev)
+                    if metrics:
+                        interval = {"dev_low": dev.low, "dev_high": dev.high}
+                        metrics.add(trainer.step, epoch, **interval, dev_n=dev.n, dev_accuracy=dev.value)
+                    self.progress.note(f"epoch {epoch}: dev accuracy {accuracy_text(dev)}")
                 saved = self._checkpoint(directory)
-
-    def _evaluate(self, metrics: Metrics | None) -> None:
-        tokens, trainer = self.data.dev_tokens, self.trainer
-        if tokens is None:
-            return
-        epoch = trainer.step // trainer.steps_per_epoch
-        self.history.append(accuracy(trainer.logits(tokens), tokens.labels))
-        if metrics:
-            metrics.add_epoch(epoch, trainer.step, self.history[-1])
-        self.progress.note(f"epoch {epoch}: dev accuracy {accuracy_text(self.history[-1])}")
 
     def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes
@@ -196,36 +210,11 @@ class _SeedRun:
             directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
         return time.monotonic()
 
-    def _write(self, folder: Path, outcome: Outcome) -> None:
-        """Model, tokenizer and card."""
-        device, recipe = self.trainer.device, self.trainer.recipe
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
-        machine = f"{name}, torch {torch.__version__}"
-        title, seconds = outcome.folder.resolve().name, outcome.seconds
-        card = model_card(title, self.base, self.data, recipe, dev=outcome.dev, machine=machine, seconds=seconds)
-        save_model(self.base, self.trainer.weights(), folder)
-        (folder / "README.md").write_text(card, encoding="utf-8")
 
-
-def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any]:
-    """Everything that the weights depend on."""
-    device = trainer.device.type
-    return {
-        "evenli": __version__,
-        "base": base.fingerprint,
-        "data": data.train.sha256,
-        "dev": data.dev.sha256 if data.dev else "",
-        "processes": trainer.world.size,
-        "device": device,
-        **trainer.recipe.to_dict(),
-        "dtype": trainer.recipe.dtype_on(device),
-    }
-
-
-def model_card(
-    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Estimate | None, machine: str, seconds: float
-) -> str:
+def model_card(base: Base, data: TrainingData, trainer: Trainer, outcome: Outcome) -> str:
     """A model card in Markdown; nothing in a name can be taken for markup."""
+    device, dev = trainer.device, outcome.dev
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
     if data.dev is None or dev is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
@@ -234,7 +223,7 @@ def model_card(
             measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
     return _CARD.read_text(encoding="utf-8").format(
         base_yaml=yaml_text(base.name),
-        title=prose(title),
+        title=prose(outcome.folder.resolve().name),
         version=__version__,
         origin=prose(base.name) + (f" at revision {prose(base.revision)}" if base.revision else ""),
         accuracy=measured,
@@ -245,7 +234,7 @@ def model_card(
         repeats=data.repeats,
         truncated=data.tokens.truncated,
         dev_sha256=data.dev.sha256 if data.dev else "none",
-        recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),
-        machine=machine,
-        seconds=seconds,
+        recipe="\n".join(f"| {name} | {value} |" for name, value in trainer.recipe.to_dict().items()),
+        machine=f"{machine}, torch {torch.__version__}",
+        seconds=outcome.seconds,
     )

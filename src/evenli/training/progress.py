@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,17 +137,8 @@ class Metrics:
             kept = [line for line in split_lines(read_text(self._path)) if _step(line) <= step]
             write_atomic(self._path, "".join(f"{line}\n" for line in kept))
 
-    def add_steps(self, report: Report) -> None:
-        """Figures of some training steps."""
-        figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
-        self._write(report.step, report.epoch + 1, {**figures, "pairs_per_second": round(report.speed, 1)})
-
-    def add_epoch(self, epoch: int, step: int, result: Estimate) -> None:
-        """Accuracy on the dev data."""
-        interval = {"dev_low": result.low, "dev_high": result.high}
-        self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})
-
-    def _write(self, step: int, epoch: int, figures: dict[str, float]) -> None:
+    def add(self, step: int, epoch: int, **figures: float) -> None:
+        """Write figures of some steps, or of an epoch, and tell the trackers."""
         with system_failure(f"cannot write {self._path}: "), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
         for track in self._trackers:
@@ -165,7 +157,7 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
             if name == "tensorboard":
                 from torch.utils.tensorboard import SummaryWriter
 
-                trackers.append(_to_tensorboard(stack.enter_context(SummaryWriter(str(folder / name)))))
+                trackers.append(partial(_to_tensorboard, stack.enter_context(SummaryWriter(str(folder / name)))))
             elif name == "wandb":
                 # Offline unless the user's environment says otherwise; `wandb sync` uploads the run later.
                 place = {"project": "evenli", "name": folder.name, "dir": str(folder)}
@@ -180,13 +172,10 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
         yield trackers
 
 
-def _to_tensorboard(writer: Any) -> Tracker:
-    def track(figures: dict[str, float], step: int) -> None:
-        for name, value in figures.items():
-            writer.add_scalar(name, value, step)
-        writer.flush()
-
-    return track
+def _to_tensorboard(writer: Any, figures: dict[str, float], step: int) -> None:
+    for name, value in figures.items():
+        writer.add_scalar(name, value, step)
+    writer.flush()
 
 
 class TrainingDir(RunDir):
@@ -220,15 +209,17 @@ class TrainingDir(RunDir):
             self.checkpoint.unlink(missing_ok=True)
         return outcome
 
-    def resume(self, load: Callable[[dict[str, Any], dict[str, Any]], T]) -> T | None:
-        """What ``load`` makes of tensors and facts of this run's checkpoint, None if there is none."""
+    @contextmanager
+    def resuming(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]] | None]:
+        """Tensors and facts of this run's checkpoint, None if there is none; a block that fails says it is damaged."""
         if not self.checkpoint.is_file():
-            return None
+            yield None
+            return
         with self._reading(self.checkpoint):
             tensors, about = read_tensors(self.checkpoint)
             facts = parse_json_object(about["evenli"], self.checkpoint.name)
             self._check_identity(facts["identity"])
-            return load(tensors, facts)
+            yield tensors, facts
 
     def save_checkpoint(self, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """Replace the checkpoint atomically; ``facts`` are plain values: where the run is, results so far."""
@@ -239,8 +230,9 @@ class TrainingDir(RunDir):
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 
-    def finish(self, write: Callable[[Path], object], record: Mapping[str, Any]) -> None:
-        """Move in the files that ``write`` puts into the directory it is given, then write the record.
+    @contextmanager
+    def finishing(self, record: Mapping[str, Any]) -> Iterator[Path]:
+        """A directory whose files are moved in at the end of the block; then the record is written.
 
         The checkpoint is deleted last: whenever the process is killed, the same command can complete the run.
         """
@@ -250,7 +242,7 @@ class TrainingDir(RunDir):
             try:
                 shutil.rmtree(staging, ignore_errors=True)
                 staging.mkdir()
-                write(staging)
+                yield staging
                 for file in sorted(staging.iterdir()):
                     file.replace(self.path / file.name)
             finally:
@@ -259,9 +251,8 @@ class TrainingDir(RunDir):
         self.clear([f"{CHECKPOINT}*"])
 
     def _reading(self, file: Path) -> AbstractContextManager[None]:
-        advice = f"choose another {self.option} or delete it"
-        before = f"{file} is damaged or not of a {self.kind} ("
-        return translated(before, f"); {advice}", into=RunError, kinds=_BROKEN)
+        advice = f"); choose another {self.option} or delete it"
+        return translated(f"{file} is damaged or not of a {self.kind} (", advice, into=RunError, kinds=_BROKEN)
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""

@@ -2,6 +2,4 @@
 
 from evenli.core.rooms import Room
 
-ROOM = Room(
-    commands="evenli.training.commands:COMMANDS",
-)
+ROOM = Room(commands="evenli.training.commands:COMMANDS")

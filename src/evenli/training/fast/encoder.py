@@ -104,12 +104,16 @@ class FusedForward:
         self._model, self._base = model, model.base_model
         self._plain = (embed, encoder_layer, classify)
         self._fast = tuple(compile_static(function, compiled) for function in self._plain)
+        self._mpnet = model.config.model_type == "mpnet"
         names = iter(joined_names(model))
         self._layers = []
         self._distances: dict[int, Any] = {}
         for layer in self._base.encoder.layer:
             out = layer.output
-            parts = (*_attention_output(layer), layer.intermediate.dense, out.dense, out.LayerNorm)
+            # The norm after the heads, and the product before it; MPNet has the two in other modules.
+            after = layer.attention if self._mpnet else layer.attention.output
+            mix = layer.attention.attn.o if self._mpnet else after.dense
+            parts = (mix, after.LayerNorm, layer.intermediate.dense, out.dense, out.LayerNorm)
             qkv = (flat.joints[tuple(next(names))] for _ in ("weight", "bias"))
             self._layers.append((*qkv, *(t for part in parts for t in (part.weight, part.bias))))
         # BERT keeps the hidden layer of its head in the encoder and drops nothing before it.
@@ -144,7 +148,7 @@ class FusedForward:
             bias = bias + self._distance_bias(ids.shape[1])
         # All layers of a model have the same dropout; the modules say it, because a user may have set it there.
         block = base.encoder.layer[0]
-        inner = block.attention.attn if config.model_type == "mpnet" else block.attention.self
+        inner = block.attention.attn if self._mpnet else block.attention.self
         rates = rate(block.output.dropout), rate(inner.dropout)
         for weights in self._layers:
             x = layer(x, bias, weights, config.num_attention_heads, config.layer_norm_eps, *rates)
@@ -161,14 +165,6 @@ class FusedForward:
                 buckets = encoder.relative_position_bucket(places[None] - places[:, None])
                 self._distances[length] = buckets.to(encoder.relative_attention_bias.weight.device)
         return F.embedding(self._distances[length], encoder.relative_attention_bias.weight).permute(2, 0, 1)[None]
-
-
-def _attention_output(layer: Any) -> tuple[Any, Any]:
-    """The product behind the heads of a layer, and the norm after it."""
-    attention = layer.attention
-    if hasattr(attention, "attn"):
-        return attention.attn.o, attention.LayerNorm
-    return attention.output.dense, attention.output.LayerNorm
 
 
 class PlainForward:

@@ -88,20 +88,19 @@ class FlatParameters:
         # Through .data, so that the model's modules keep their parameter objects and see the buffer from now on.
         for name, slot in self.slots.items():
             parameters[name].data = slot.of(self.weights)
-        self.joints = {unit: self._join(unit, parameters) for unit in units if len(unit) > 1}
+        # One parameter over several that lie side by side, which are not differentiated themselves any more.
+        self.joints = {}
+        for unit in (unit for unit in units if len(unit) > 1):
+            for name in unit:
+                parameters[name].requires_grad_(False)
+            start, shape = self.slots[unit[0]]
+            rows = sum(self.slots[name].shape[0] for name in unit)
+            self.joints[unit] = torch.nn.Parameter(Slot(start, (rows, *shape[1:])).of(self.weights))
         self.leaves = [self.joints.get(unit, parameters[unit[0]]) for unit in units]
         starts = [self.slots[unit[0]].start for unit in units]
         self._grads = [
             Slot(start, tuple(leaf.shape)).of(self.grad) for start, leaf in zip(starts, self.leaves, strict=True)
         ]
-
-    def _join(self, unit: tuple[str, ...], parameters: dict[str, torch.Tensor]) -> Any:
-        """One parameter over several that lie side by side; they are not differentiated themselves any more."""
-        first = self.slots[unit[0]]
-        for name in unit:
-            parameters[name].requires_grad_(False)
-        rows = sum(self.slots[name].shape[0] for name in unit)
-        return torch.nn.Parameter(Slot(first.start, (rows, *first.shape[1:])).of(self.weights))
 
     def take(self, gradients: Sequence[Any]) -> None:
         """Gather the gradients of ``leaves`` in the buffer."""

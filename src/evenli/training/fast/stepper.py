@@ -144,7 +144,15 @@ class Stepper:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.tokens = Resident(data, self.device, compiled=self.graphed)
         self.fused = can_fuse(model)
-        self._lay_out(model, getattr(torch, recipe.dtype_on(self.device.type)))
+        # The weights move into one buffer.
+        dtype = getattr(torch, recipe.dtype_on(self.device.type))
+        if self.fused:
+            self.flat = FlatParameters(model, dtype=dtype, joined=joined_names(model))
+            self.forward: Any = FusedForward(model, self.flat, compiled=self.graphed)
+        else:
+            few = self.tokens.batch(torch.arange(min(2, len(data)), device=self.device), 16)
+            self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
+            self.forward = PlainForward(model, dtype)
         self.judge = compile_static(judge, self.graphed)
         self.optimiser = AdamW(self.flat, recipe, compiled=self.graphed)
         self._rows_here = -(-recipe.batch_size // world.size)
@@ -156,16 +164,6 @@ class Stepper:
         self._at, self._step = (torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(2))
         self._graphs: dict[int, Any] = {}
         self._pool = torch.cuda.graph_pool_handle() if self.graphed else None
-
-    def _lay_out(self, model: Any, dtype: Any) -> None:
-        """Move the weights into one buffer, and choose how logits are computed."""
-        if self.fused:
-            self.flat = FlatParameters(model, dtype=dtype, joined=joined_names(model))
-            self.forward: Any = FusedForward(model, self.flat, compiled=self.graphed)
-        else:
-            few = self.tokens.batch(torch.arange(min(2, len(self.tokens.labels)), device=self.device), 16)
-            self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
-            self.forward = PlainForward(model, dtype)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Weights and moments, on the CPU."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.training.meta.folder import MetaFolder as MetaFolder
-from evenli.training.settings import Design as Design
-from evenli.training.settings import SweepSettings as SweepSettings
-from evenli.training.settings import complete_design
+from evenli.training.recipe import Design as Design
+from evenli.training.recipe import SweepSettings as SweepSettings
+from evenli.training.recipe import complete_design
 
 if TYPE_CHECKING:
     from evenli.training.meta.controlled import prepare as prepare
@@ -27,19 +27,15 @@ if TYPE_CHECKING:
     from evenli.training.meta.sweep import SweepResult
     from evenli.training.meta.training import train_sweep as train_sweep
 
-_STAGES = {
-    "prepare": "controlled",
-    "write_controlled": "controlled",
-    "train_sweep": "training",
-    "score_sweep": "scoring",
-}
+_STAGES = {"controlled": ("prepare", "write_controlled"), "training": ("train_sweep",), "scoring": ("score_sweep",)}
 
 
 def __getattr__(name: str) -> Any:
     """Import a stage on first use: preparing needs no torch, training no polars."""
-    if name not in _STAGES:
-        raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
-    return getattr(import_module(f"evenli.training.meta.{_STAGES[name]}"), name)
+    for module, functions in _STAGES.items():
+        if name in functions:
+            return getattr(import_module(f"evenli.training.meta.{module}"), name)
+    raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
 
 
 def meta_evaluation(
@@ -96,14 +92,10 @@ def meta_evaluation(
 
         on_step("")
         train_sweep(folder, base, settings)
-    return _score(folder, measures, on_step) if stage == "score" else None
-
-
-def _score(folder: MetaFolder, measures: Sequence[Own], on_step: Callable[[str], None]) -> SweepResult:
-    """The last stage: every measure on every model, charts and page."""
+    if stage != "score":
+        return None
     from evenli.core.page import write_page
-    from evenli.training.meta.charts import write_meta_charts
-    from evenli.training.meta.page import meta_page
+    from evenli.training.meta.charts import meta_page, write_meta_charts
     from evenli.training.meta.scoring import score_sweep
 
     on_step("scoring the trained models")

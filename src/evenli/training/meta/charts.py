@@ -1,9 +1,8 @@
-"""A meta-evaluation for people: which measures follow bias, which follow plain error."""
+"""A meta-evaluation for people, on the terminal and as a page: which measures follow bias, which follow plain error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenli.core.blocks import Block, Fact
 from evenli.core.console import table
-from evenli.core.drawing import WIDTH, inline, load_altair, save_chart
+from evenli.core.drawing import WIDTH, drawn, inline, load_altair, save_chart
 from evenli.core.errors import InputError
-from evenli.core.format import interval, number, p_value, percent, signed
+from evenli.core.format import interval, number, p_value, percent, printable, signed
+from evenli.core.page import render
 from evenli.stats.measure import measures
-from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, OverSeeds, Response, SweepResult, pearson_p
+from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
@@ -61,7 +62,11 @@ def _print_responses(results: SweepResult, console: Console) -> None:
         rows = []
         for response in shown:
             slopes, fit = (response.taught, number(response.fit, 2)) if kind == "taught" else (response.learnt, "")
-            rows.append([response.title, *map(_slope, slopes.values()), fit])
+            cells = [
+                signed(slope.value, 2) + ("" if math.isnan(slope.high) else f" ±{number(slope.high - slope.value, 2)}")
+                for slope in slopes.values()
+            ]
+            rows.append([response.title, *cells, fit])
         main = [at for at, response in enumerate(shown) if response.measure in CAUSE_MEASURES]
         console.print(table(heads, rows, main, tight=True))
     console.print(
@@ -69,25 +74,17 @@ def _print_responses(results: SweepResult, console: Console) -> None:
         "±: 95% interval over seeds, from three on; fit: share of the variance that straight lines explain.",
         style="dim",
     )
-    console.print(f"[bold]Causes[/bold]  {escape(_diagonal(shown))}")
+    own, mixed = {response.measure: response for response in shown}, []
+    for name, cause in CAUSE_MEASURES.items():
+        if name in own and not own[name].measures_only(cause):
+            shares = (f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
+            mixed.append(f"{own[name].title} ({', '.join(shares)})")
+    rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
+    causes = f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
+    console.print(f"[bold]Causes[/bold]  {escape(causes)}")
     for response in shown:
         if response.reason:
             console.print(escape(f"{response.title}: {response.reason}."))
-
-
-def _slope(slope: OverSeeds) -> str:
-    return signed(slope.value, 2) + ("" if math.isnan(slope.high) else f" ±{number(slope.high - slope.value, 2)}")
-
-
-def _diagonal(shown: list[Response]) -> str:
-    own = {response.measure: response for response in shown if response.measure in CAUSE_MEASURES}
-    mixed = []
-    for name, cause in CAUSE_MEASURES.items():
-        if name in own and not own[name].measures_only(cause):
-            slopes = ", ".join(f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
-            mixed.append(f"{own[name].title} ({slopes})")
-    rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
-    return f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
 
 
 def _print_bias(results: SweepResult, console: Console) -> None:
@@ -108,20 +105,42 @@ def _print_bias(results: SweepResult, console: Console) -> None:
     for reason in filter(None, reasons):
         what, _, why = reason.partition(": ")
         console.print(escape(f"{what} for {', '.join(reasons[reason])}: {why}."))
-    console.print(_legend(results), style="dim")
+    spread = "over seeds: 95% bootstrap interval" if len(results.seeds) >= 3 else "an interval needs three seeds"
+    slope, by = "", "sensitivity to bias"
+    if "noise" in results.levels:
+        slope = "; noise slope: change from noise rate 0 to 1 over the measure's range"
+        by += " minus disturbance by noise"
+    console.print(
+        f"{spread}; p: permutation of the rates; separation: score at the highest minus score at the lowest bias rate, "
+        f"at equal error rate{slope}.",
+        style="dim",
+    )
     published = [row for row in results.published if row["lang"] == results.lang]
     if published:
         console.print("\nPublished correlations beside ours", style="italic")
-        console.print(_published(published, results))
-        for note in _doubts(published):
-            console.print(escape(note))
-    console.print(f"\n[bold]Ranking[/bold]  {escape(_ranking(results))}")
+        _print_published(published, results, console)
+    titles = {entry.name: entry.title for entry in results.measures}
+    ranked = [rank for rank in results.ranking if not rank.reason]
+    order = f"({by}): no measure follows the bias rate."
+    if ranked:
+        shown = ", ".join(f"{titles[rank.measure]} {number(rank.net_sensitivity, 2)}" for rank in ranked[:_RANKED])
+        more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
+        order = f"({by}, share of the measure's range): {shown}{more}."
+    console.print(f"\n[bold]Ranking[/bold]  {escape(order)}")
 
 
 def meta_chart(results: SweepResult) -> Any:
     """Scores against rates: a line for the mean over seeds, a band for their range, a panel per axis."""
     alt = load_altair("the chart of a meta-evaluation")
-    values = list(_points(results))
+    values: list[dict[str, Any]] = []
+    for entry in (entry for entry in results.measures if entry.name in MAIN):
+        for axis, curve in entry.axis.items():
+            for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
+                # An empty point, which breaks the line, where a seed has no score.
+                point = dict.fromkeys(("score", "low", "high"))
+                if not any(map(math.isnan, scores)):
+                    point = {"score": sum(scores) / len(scores), "low": min(scores), "high": max(scores)}
+                values.append({"measure": entry.title, "axis": axis, "rate": rate, **point})
     ends = [value[key] for value in values for key in ("low", "high") if value[key] is not None]
     if not ends:
         raise InputError("nothing to draw: no measure of this meta-evaluation has a score")
@@ -160,15 +179,13 @@ def written_files(results: SweepResult) -> list[str]:
 def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
-    rows = [
-        row
-        for response in results.responses
-        if response.measure in MATRIX
-        for row in response.rows()
-        if row["levels"] == "taught"
-    ]
+    shown = [row for response in results.responses if response.measure in MATRIX for row in response.rows()]
     # Two decimals, and no minus before a zero.
-    rows = [{**row, "slope": round(row["slope"], 2) + 0.0} for row in rows if not math.isnan(row["slope"])]
+    rows = [
+        {**row, "slope": round(row["slope"], 2) + 0.0}
+        for row in shown
+        if row["levels"] == "taught" and not math.isnan(row["slope"])
+    ]
     if not rows:
         raise InputError("nothing to draw: no measure of this meta-evaluation has a slope")
     base = inline(rows).encode(
@@ -208,16 +225,7 @@ def _associations(results: SweepResult) -> Table:
     return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
 
 
-def _legend(results: SweepResult) -> str:
-    spread = "over seeds: 95% bootstrap interval" if len(results.seeds) >= 3 else "an interval needs three seeds"
-    noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if "noise" in results.levels else ""
-    return (
-        f"{spread}; p: permutation of the rates; separation: score at the highest minus score at the lowest bias rate, "
-        f"at equal error rate{noise}."
-    )
-
-
-def _published(rows: list[dict[str, str]], results: SweepResult) -> Table:
+def _print_published(rows: list[dict[str, str]], results: SweepResult, console: Console) -> None:
     about, lines = ("source", "model", "statistic"), []
     for row in rows:
         cells = [row[key] for key in about]
@@ -225,45 +233,85 @@ def _published(rows: list[dict[str, str]], results: SweepResult) -> Table:
             ours = getattr(results[name].axis["bias"], row["statistic"]).value
             cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
         lines.append(cells)
-    return table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines)
-
-
-def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:
+    console.print(table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines))
     columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
     marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
     if marked:
-        yield "* marked significant by the authors."
+        console.print("* marked significant by the authors.")
     for row, title, prefix in marked:
         # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
         r = row[f"{prefix}_corr"]
         if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
-            yield (
-                f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
-                f"points: p = {number(p)}."
-            )
-
-
-def _ranking(results: SweepResult) -> str:
-    titles = {entry.name: entry.title for entry in results.measures}
-    ranked = [rank for rank in results.ranking if not rank.reason]
-    by = "sensitivity to bias minus disturbance by noise" if "noise" in results.levels else "sensitivity to bias"
-    if not ranked:
-        return f"({by}): no measure follows the bias rate."
-    shown = ", ".join(f"{titles[rank.measure]} {number(rank.net_sensitivity, 2)}" for rank in ranked[:_RANKED])
-    more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
-    return f"({by}, share of the measure's range): {shown}{more}."
-
-
-def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
-    """One point per drawn measure, axis and rate; an empty one, which breaks the line, where a seed has no score."""
-    for entry in (entry for entry in results.measures if entry.name in MAIN):
-        for axis, curve in entry.axis.items():
-            for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
-                point = dict.fromkeys(("score", "low", "high"))
-                if not any(map(math.isnan, scores)):
-                    point = {"score": sum(scores) / len(scores), "low": min(scores), "high": max(scores)}
-                yield {"measure": entry.title, "axis": axis, "rate": rate, **point}
+            note = f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
+            console.print(escape(f"{note}points: p = {number(p)}."))
 
 
 def _correlation(value: float) -> str:
     return NO_CORRELATION if math.isnan(value) else number(value)
+
+
+# ---- the page
+
+
+def meta_page(results: SweepResult) -> str:
+    """A sweep: does each measure follow the bias that was trained in, or plain error?"""
+    ranked, responses = [rank for rank in results.ranking if not rank.reason], results.responses
+    titles = {entry.name: entry.title for entry in results.measures}
+    lead = "No measure follows the trained-in bias."
+    if ranked:
+        lead = f"Of {len(titles)} measures, {titles[ranked[0].measure]} follows the trained-in bias best."
+    elif responses:
+        separate = sum(any(map(response.measures_only, response.taught)) for response in responses)
+        mixed = sum(len(response.moved_by()) > 1 for response in responses)
+        lead = f"{separate} of {len(responses)} measures follow one cause of bias alone; {mixed} mix several causes."
+    blocks = [_curves(results, titles)] if "bias" in results.levels else []
+    blocks += [_causes(results)] if responses else []
+    learnt = []
+    if "lowest" in results.held_out_accuracy:
+        lowest = percent(results.held_out_accuracy["lowest"])
+        learnt = [f"The model that learnt least answers {lowest} of new sentences as taught."]
+    blocks.append(Block("Limits", lines=[*learnt, LIMITS]))
+    facts = []
+    for cause in responses[0].taught if responses else ():
+        only = [response.title.strip() for response in responses if response.measures_only(cause)]
+        names = f", such as “{only[0]}”" if only else ""
+        facts.append(Fact(f"Follow “{cause}” alone", str(len(only)), f"of {len(responses)}", f"measures{names}"))
+    return render(f"Which measures follow bias? {printable(results.base)} ({results.lang})", lead, blocks, facts)
+
+
+def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
+    title = "Score against rate: mean and range over seeds"
+    return Block(
+        "Response curves",
+        lines=[
+            "Models were trained to known rates of bias, and of plain error.",
+            "A good measure rises with the first only.",
+        ],
+        figures=drawn(title, "Lines, a measure each", meta_chart, results),
+        columns=("measure", ">sensitivity to bias", ">disturbance by error", ">net", ">Pearson"),
+        rows=[
+            [titles[rank.measure], rank.sensitivity, rank.disturbance, rank.net_sensitivity, rank.pearson]
+            for rank in results.ranking
+        ],
+        caption="Measures, best first; shares of the range of each measure",
+        notes=[f"{titles[rank.measure]}: {rank.reason}." for rank in results.ranking if rank.reason],
+    )
+
+
+def _causes(results: SweepResult) -> Block:
+    return Block(
+        "Response to each cause",
+        lines=[
+            "Models were trained to follow stereotypes, to assume a man, or to err without a direction, each to a "
+            "known degree. A number says how far a measure moves when that cause goes from nothing to everything.",
+            "A measure of one cause has 1 in its column and 0 in the others.",
+        ],
+        figures=drawn("Change of the score per unit of each cause", "A map of slopes", response_chart, results),
+        columns=("measure", *(f">{cause}" for cause in results.responses[0].taught), ">fit"),
+        rows=[
+            [response.title.strip(), *(signed(slope.value) for slope in response.taught.values()), response.fit]
+            for response in results.responses
+        ],
+        caption="Slopes on the levels that were taught; fit is the share of the variance that they explain",
+        filtered=True,
+    )

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import SLOT, fill
@@ -29,10 +29,10 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Record
 from evenli.core.store import RunDir, replacing
 from evenli.training.meta.folder import MetaFolder, level_name
-from evenli.training.meta.mixture import Levels, class_sizes, mixtures, word_patterns
-from evenli.training.meta.words import ControlledWords as ControlledWords
-from evenli.training.meta.words import controlled_words as controlled_words
-from evenli.training.settings import Design
+from evenli.training.meta.mixture import ControlledWords as ControlledWords
+from evenli.training.meta.mixture import Labels, Levels, class_sizes, mixtures, word_patterns
+from evenli.training.meta.mixture import controlled_words as controlled_words
+from evenli.training.recipe import Design
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 
@@ -41,7 +41,6 @@ DEV_WIDTH = 50
 TEST_OFFSET = 30
 """Where test begins on the chain of 109 templates it shares with dev; 49 of them occur in both."""
 _E, _N, _C = (LABELS.index(label) for label in (ENTAILMENT, NEUTRAL, CONTRADICTION))
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,16 @@ def build_controlled(
     if set(lists.groups) != set(axis.group_names):
         given, wanted = ", ".join(lists.groups), ", ".join(axis.group_names)
         raise InputError(f"the words are for the groups {given}; axis '{axis.id}' has {wanted}")
-    _check_chain(templates, len(lists.words), width, offset)
+    if width < 1 or offset < 0:
+        raise InputError(f"width {width} and offset {offset} are not usable: at least 1 and 0 are expected")
+    count = len(lists.words)
+    if len(templates) < (needed := offset + count + width - 1):
+        raise InputError(
+            f"{count} words at width {width} and offset {offset} need {needed} templates, {len(templates)} were given"
+        )
+    for number, template in enumerate(templates[:needed], 1):
+        if SLOT not in template:
+            raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
     group_words = axis.language(lang).group_words
     # The window moves by one template per word: neighbouring words share all but one of their sentences.
     rows = [
@@ -131,19 +139,6 @@ def build_controlled(
         for group in reversed(axis.group_names)
     ]
     return ControlledPairs(lists, *(list(column) for column in zip(*rows, strict=True)))
-
-
-def _check_chain(templates: Sequence[str], words: int, width: int, offset: int) -> None:
-    if width < 1 or offset < 0:
-        raise InputError(f"width {width} and offset {offset} are not usable: at least 1 and 0 are expected")
-    needed = offset + words + width - 1
-    if len(templates) < needed:
-        raise InputError(
-            f"{words} words at width {width} and offset {offset} need {needed} templates, {len(templates)} were given"
-        )
-    for number, template in enumerate(templates[:needed], 1):
-        if SLOT not in template:
-            raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
 
 
 def evaluation_pairs(
@@ -232,10 +227,8 @@ def write_controlled(
     The templates of train, of dev and test, and those the axis evaluates on must be disjoint; dev and test share
     their chain, as released. A directory that holds the same set is left as it is.
 
-    Args:
-        folder: New directory.
-        design: Language, rates, balance, width and axis; the number of a file is ten times the rate.
-        chains: Own templates of train (words plus width minus one: 529) and of dev and test (109).
+    The number of a file is ten times the rate. ``chains`` are own templates of train (words plus width minus one: 529)
+    and of dev and test (109).
     """
     exclude = load_axis(design.axis).templates(design.lang)
     train, dev = chains or template_chains(design, exclude=exclude)
@@ -274,7 +267,14 @@ def _card(design: Design, splits: Mapping[str, ControlledPairs], files: dict[str
     axis = load_axis(design.axis)
     templates = {split: list(dict.fromkeys(pairs.templates)) for split, pairs in splits.items()}
     chains = {"train": templates["train"], "dev and test": list(dict.fromkeys(templates["dev"] + templates["test"]))}
-    _check_disjoint({**chains, "evaluation": axis.templates(design.lang)})
+    every = {**chains, "evaluation": axis.templates(design.lang)}
+    for (name, chain), (other, compared) in combinations(every.items(), 2):
+        known = set(map(template_key, compared))
+        if shared := [template for template in chain if template_key(template) in known]:
+            raise InputError(
+                f"{len(shared)} template(s) of {name} also occur in {other}, for example '{shared[0]}'; "
+                "the model would be tested on sentences it has seen: choose others"
+            )
     words = splits["train"].lists
     return ControlledCard(
         name="bias-controlled",
@@ -300,18 +300,6 @@ def _card(design: Design, splits: Mapping[str, ControlledPairs], files: dict[str
     )
 
 
-def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:
-    """Refuse templates that occur in two chains, compared by ``template_key``."""
-    for (name, chain), (other, templates) in combinations(chains.items(), 2):
-        known = {template_key(template) for template in templates}
-        shared = [template for template in chain if template_key(template) in known]
-        if shared:
-            raise InputError(
-                f"{len(shared)} template(s) of {name} also occur in {other}, for example '{shared[0]}'; "
-                "the model would be tested on sentences it has seen: choose others"
-            )
-
-
 def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
     """Write the pairs and labels of a sweep, and return the header; the same design again changes nothing."""
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
@@ -326,9 +314,21 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
         train_chain, dev_chain = template_chains(design, exclude={*own, *evaluation.frame["template"]})
         train = build_controlled(design.lang, train_chain, width=design.width, axis=design.axis)
         dev = build_controlled(design.lang, dev_chain, width=min(DEV_WIDTH, design.width), axis=design.axis)
-        words = asdict(train.lists)
-        mixed = mixtures(design.causes, words, balanced=design.balanced)
-        levels = {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
+        words, balanced = asdict(train.lists), design.balanced
+        mixed = mixtures(design.causes, words, balanced=balanced)
+        levels: dict[str, list[Any]] = {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
+        teach: dict[str, Any] = {
+            "bias": ControlledPairs.labels,
+            "noise": partial(ControlledPairs.noise_labels, seed=design.seed),
+            "mix": ControlledPairs.mixture_labels,
+        }
+        labels = {
+            level_name(axis, level): np.concatenate(
+                [teach[axis](pairs, level, balanced=balanced) for pairs in (train, dev)]
+            )
+            for axis, own in levels.items()
+            for level in own
+        }
         header = {
             "lang": design.lang,
             "design": to_plain(design, digits=None),
@@ -340,7 +340,7 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
             "pairs": {"train": len(train), "dev": len(dev), "evaluation": len(evaluation)},
         }
         pairs = {"train": _rows(train), "dev": _rows(dev), "evaluation": evaluation.frame.rows(named=True)}
-        folder.create(header, pairs, _labels(design, mixed, train, dev))
+        folder.create(header, pairs, labels)
         return folder.header
 
 
@@ -358,17 +358,6 @@ def _evaluation(design: Design) -> PairSet:
     trained = full.frame.filter((pl.col("subset") == "NS") & pl.col("occupation").is_in(list(neutral)))
     frame = pl.concat([stereotyped, trained])
     return PairSet(f"{down.name}, NS words of training", down.suite, design.lang, frame, source=down.source)
-
-
-def _labels(design: Design, mixed: Sequence[Levels], *splits: ControlledPairs) -> dict[str, Labels]:
-    """Labels of all splits in a row, by axis and level."""
-    balanced, seed = design.balanced, design.seed
-    parts = {f"bias-{rate:g}": [pairs.labels(rate, balanced=balanced) for pairs in splits] for rate in design.rates}
-    for level in design.noise:
-        parts[f"noise-{level:g}"] = [pairs.noise_labels(level, balanced=balanced, seed=seed) for pairs in splits]
-    for mixture in mixed:
-        parts[level_name("mix", mixture)] = [pairs.mixture_labels(mixture, balanced=balanced) for pairs in splits]
-    return {name: np.concatenate(labels) for name, labels in parts.items()}
 
 
 def _rows(pairs: ControlledPairs) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from evenli.core.parse import escape_cell, parse_json_object
 from evenli.core.record import Record, RecordError
 from evenli.core.store import RunDir
 from evenli.training.meta.mixture import Levels
-from evenli.training.settings import Design
+from evenli.training.recipe import Design
 
 if TYPE_CHECKING:
     from evenli.training.meta.sweep import SweepResult

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
@@ -22,16 +23,7 @@ from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
 from evenli.training.meta.folder import MetaFolder, SweepCell
 from evenli.training.meta.mixture import CAUSES
-from evenli.training.meta.sweep import (
-    AxisResult,
-    Curve,
-    MeasureCurves,
-    Response,
-    SweepResult,
-    describe,
-    rank_measures,
-    respond,
-)
+from evenli.training.meta.sweep import Curve, MeasureCurves, Response, SweepResult, describe, rank_measures, respond
 from evenli.words import read_table
 
 Own = str | Measure | Callable[[Sample], float]
@@ -47,57 +39,57 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     chosen = [*COAL.measures, *PROBE.measures, *(load_measure(function) for function in own)]
     # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")
-    samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
+    models = [{cell: _samples(folder, cell, rows) for cell in folder.cells([seed])} for seed in seeds]
 
-    def along(axis: str, measure: Measure) -> AxisResult:
-        scores = [[_value(measure, samples[SweepCell(seed, axis, level)]) for level in levels[axis]] for seed in seeds]
+    def scores(measure: Measure, axis: str) -> NDArray[np.float64]:
+        """Of all seeds and levels, [seeds, levels]."""
+        return np.array(
+            [[_value(measure, sample) for cell, sample in own.items() if cell.axis == axis] for own in models]
+        )
+
+    results = []
+    for measure in chosen:
         span = measure.high - measure.low
         # A measure whose range is not known is compared as if it were 0 to 1.
         span = span if math.isfinite(span) else 1.0
-        return describe(Curve(measure.name, axis, seeds, np.array(levels[axis]), np.array(scores), span))
-
-    axes = [axis for axis in levels if axis != "mix"]
-    results = [
-        MeasureCurves(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
-        for measure in chosen
-    ]
-    learnt_share, responses = _mixed(folder, seeds, chosen, samples)
+        curves = [
+            Curve(measure.name, axis, seeds, np.array(rates), scores(measure, axis), span)
+            for axis, rates in levels.items()
+            if axis != "mix"
+        ]
+        described = {curve.axis: describe(curve) for curve in curves}
+        results.append(MeasureCurves(measure.name, measure.title.strip(), described))
+    known = folder.models()
+    # Noise cannot be learnt.
+    right = [facts["dev_accuracy"] for cell, facts in known.items() if cell.seed in seeds and cell.axis != "noise"]
+    learnt_share: dict[str, float] = {}
+    responses: list[Response] = []
+    if "mix" in levels:
+        taught = np.array(levels["mix"])  # [mixtures, causes]
+        unknown = (math.nan,) * len(CAUSES)
+        learnt = np.array(
+            [[known[cell].get("learnt", unknown) for cell in own if cell.axis == "mix"] for own in models]
+        )
+        # Models that were taught nothing have no share of it.
+        size = np.abs(taught).sum(axis=1)
+        shares = np.abs(learnt).sum(axis=2)[:, size > 0] / size[size > 0]
+        learnt_share = {"lowest": float(shares.min()), "mean": float(shares.mean())}
+        responses = [
+            respond(measure.name, measure.title.strip(), CAUSES, taught, learnt, scores(measure, "mix"))
+            for measure in chosen
+        ]
     return SweepResult(
         lang=lang,
         base=Path(trained.name).name if (trained := folder.training()) else "",
         seeds=seeds,
         levels=levels,
-        held_out_accuracy=_accuracies(folder, seeds),
+        held_out_accuracy={"lowest": min(right), "mean": sum(right) / len(right)} if right else {},
         measures=results,
         ranking=rank_measures(results),
         published=[row for row in read_table("published_meta.csv") if row["lang"] == lang],
         learnt_share=learnt_share,
         responses=responses,
     )
-
-
-def _mixed(
-    folder: MetaFolder,
-    seeds: Sequence[int],
-    chosen: Sequence[Measure],
-    samples: Mapping[SweepCell, Mapping[str, Sample]],
-) -> tuple[dict[str, float], list[Response]]:
-    """How much of the taught mixtures was learnt, and how every measure responds to them; empty without mixtures."""
-    known = folder.models()
-    cells = [[cell for cell in folder.cells([seed]) if cell.axis == "mix"] for seed in seeds]
-    if not any(cells):
-        return {}, []
-    unknown = (math.nan,) * len(CAUSES)
-    taught = np.array([cell.level for cell in cells[0]])  # [mixtures, causes]
-    learnt = np.array([[known[cell].get("learnt", unknown) for cell in own] for own in cells])  # of every seed
-    # Models that were taught nothing have no share of it.
-    size = np.abs(taught).sum(axis=1)
-    shares = np.abs(learnt).sum(axis=2)[:, size > 0] / size[size > 0]
-    responses = []
-    for measure in chosen:
-        scores = np.array([[_value(measure, samples[cell]) for cell in own] for own in cells])
-        responses.append(respond(measure.name, measure.title.strip(), CAUSES, taught, learnt, scores))
-    return {"lowest": float(shares.min()), "mean": float(shares.mean())}, responses
 
 
 def load_measure(own: Own) -> Measure:
@@ -143,10 +135,3 @@ def _samples(folder: MetaFolder, cell: SweepCell, rows: Sequence[Mapping[str, st
     )
     # Words that state a group count here: they were given a role like any other word.
     return {COAL.name: Sample(Predictions(coal), published=True), PROBE.name: Sample(Predictions(probe))}
-
-
-def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:
-    """Lowest and mean accuracy on held-out pairs with the labels each model was trained for; noise cannot be learnt."""
-    known = folder.models().items()
-    values = [facts["dev_accuracy"] for cell, facts in known if cell.seed in seeds and cell.axis != "noise"]
-    return {"lowest": min(values), "mean": sum(values) / len(values)} if values else {}

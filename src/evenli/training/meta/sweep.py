@@ -38,10 +38,8 @@ OWN, OTHERS = 0.95, 0.05
 LEVEL = 0.95
 """Coverage of the interval over seeds."""
 _RESAMPLES = 2_000
-_CONSTANT = 1e-9
-"""Curves whose range is smaller, relative to their size, are constant."""
 _SAME = 1e-9
-"""Levels and scores that vary less do not vary."""
+"""What varies less, relative to its size, does not vary."""
 _DIGITS = 12
 """Scores that differ less differ by rounding only, and must tie when they are ranked."""
 
@@ -227,34 +225,24 @@ def associate(
     per_seed: tuple[float | None, ...] = tuple(to_plain(correlations(curve.levels, curve.scores, statistic), None))
     seeds = len(curve.seeds)
 
-    def association(
-        value: float = math.nan,
-        p: float | None = None,
-        low: float = math.nan,
-        high: float = math.nan,
-        note: str = "",
-    ) -> Association:
-        return Association(
-            value, low, high, math.nan, LEVEL, seeds, note=note, per_seed=per_seed, statistic=statistic, p=p
-        )
-
-    if reason := _why_undefined(curve):
-        return association(note=reason)
-    value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
-    # Under the null hypothesis every order of the mean scores is as likely as the one observed.
-    orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
-    shuffled = np.abs(correlations(curve.levels, orders, statistic))
-    # One is added on both sides for the observed order itself, so that p is never 0.
-    p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
+    value, low, high, p, note = math.nan, math.nan, math.nan, None, _why_undefined(curve)
+    if not note:
+        value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
+        # Under the null hypothesis every order of the mean scores is as likely as the one observed.
+        orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
+        shuffled = np.abs(correlations(curve.levels, orders, statistic))
+        # One is added on both sides for the observed order itself, so that p is never 0.
+        p = (int((shuffled >= abs(value) - _SAME).sum()) + 1) / (permutations + 1)
     # Two seeds have three distinct resamples: their quantiles say nothing.
-    if seeds < 3:
-        return association(value, p)
-    drawn = generator.integers(seeds, size=(_RESAMPLES, seeds))
-    resampled = correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
-    if None in per_seed or np.isnan(resampled).any():
-        # Leaving such draws out would report the luckier seeds only.
-        return association(value, p, note="no interval: some choices of seeds give the same score for every rate")
-    return association(value, p, *np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist())
+    if not note and seeds >= 3:
+        drawn = generator.integers(seeds, size=(_RESAMPLES, seeds))
+        resampled = correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
+        low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+        if None in per_seed or math.isnan(low):
+            # Leaving such draws out would report the luckier seeds only.
+            low = high = math.nan
+            note = "no interval: some choices of seeds give the same score for every rate"
+    return Association(value, low, high, math.nan, LEVEL, seeds, note=note, per_seed=per_seed, statistic=statistic, p=p)
 
 
 def rank_measures(measures: Sequence[MeasureCurves]) -> list[Ranked]:
@@ -314,7 +302,7 @@ def correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
 def _is_constant(rows: Values) -> NDArray[np.bool_]:
     """Whether a row is the same everywhere but for rounding, [rows]."""
     size = np.maximum(1.0, np.abs(rows).max(axis=1))
-    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _CONSTANT * size)
+    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _SAME * size)
 
 
 def _tau_b(levels: Values, rows: Values) -> Values:
@@ -372,9 +360,7 @@ def _fit_plane(levels: Values, scores: Values) -> tuple[Values, float]:
 
 
 def _over_seeds(slopes: Values) -> OverSeeds:
-    mean, count, per_seed = float(slopes.mean()), len(slopes), tuple(slopes.tolist())
-    if count < 3 or math.isnan(mean):
-        return OverSeeds(mean, math.nan, math.nan, math.nan, LEVEL, count, per_seed=per_seed)
-    se = float(slopes.std(ddof=1) / math.sqrt(count))
+    mean, count = float(slopes.mean()), len(slopes)
+    se = float(slopes.std(ddof=1) / math.sqrt(count)) if count >= 3 else math.nan
     half = float(student.ppf((1 + LEVEL) / 2, count - 1)) * se
-    return OverSeeds(mean, mean - half, mean + half, se, LEVEL, count, per_seed=per_seed)
+    return OverSeeds(mean, mean - half, mean + half, se, LEVEL, count, per_seed=tuple(slopes.tolist()))

@@ -17,8 +17,7 @@ from evenli.training.loop import Trainer
 from evenli.training.meta.folder import SPLITS, MetaFolder, SweepCell
 from evenli.training.meta.mixture import Levels, learnt
 from evenli.training.progress import ProgressLine, accuracy, clock
-from evenli.training.recipe import make_recipe
-from evenli.training.settings import SweepSettings
+from evenli.training.recipe import SweepSettings, make_recipe
 
 _UNSET = ("name", "seed", "dtype")
 """Fields of a stored recipe that every call decides anew; the base check compares the arithmetic."""
