@@ -14,10 +14,10 @@ import typer
 from evenli._version import __version__
 from evenli.cli._stream import drop_output, guard
 from evenli.cli.mitigate import MitigateGroup
+from evenli.core.commands import FullHelp
 from evenli.core.errors import EvenliError
-from evenli.core.interrupt import leave
-from evenli.core.options import FullHelp
 from evenli.core.rooms import commands
+from evenli.core.startup import leave
 from evenli.core.terminal import warn
 
 GROUPS = {

@@ -1,4 +1,4 @@
-"""Options of commands: those of settings, and those that several commands share."""
+"""Options of commands: those of settings, and those that several share; groups of commands with a help in sections."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperGroup
 
 from evenli.core.registry import SUITES
 from evenli.core.settings import (
@@ -21,6 +22,29 @@ from evenli.core.settings import (
     settings_class,
     type_names,
 )
+
+
+class FullHelp(TyperGroup):
+    """A group that lists its commands with whole descriptions; click would cut them with three dots."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names by title, in the order of the help; commands that stand nowhere come last."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        shown = {
+            name: " ".join((command.short_help or command.help or "").split("\n\n")[0].split())
+            for name, command in commands.items()
+            if command and not command.hidden
+        }
+        titled = {title: [name for name in names if name in shown] for title, names in self.sections.items()}
+        others = [name for name in shown if not any(name in names for names in titled.values())]
+        width = max(map(len, shown), default=0)
+        for title, names in {**titled, "Commands": others}.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(width), shown[name]) for name in names])
 
 
 def option(text: str, *flags: str, **more: Any) -> Any:

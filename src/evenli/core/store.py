@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from evenli._version import __version__
-from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError, RunLockedError, system_failure, translated
 from evenli.core.io import Content, hash_text, json_text, read_json, write_content, write_failure
-from evenli.core.parse import check_regular
+from evenli.core.parse import check_regular, path_of
 from evenli.core.temporary import is_temporary, leftovers, process_mark
 
 LOCK = ".lock"
