@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from evenli.words import read_table
-from evenli.words.swap.conflicts import bodies, sides
+from evenli.words.lists import sides
+from evenli.words.swap.conflicts import bodies
 
 
 @cache
-def _table(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
+def arrows(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Every word that changes, with its replacement; and what splits a text into other characters and listed words."""
     changes: dict[str, str] = {}
     stays: set[str] = set()
     for row in read_table(f"swap_words_{lang}.csv", ("male", "female", "ways")):
@@ -28,16 +30,6 @@ def _table(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
             changes.setdefault(row["female"], row["male"])
     words = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
     return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
-
-
-def arrows(lang: str) -> dict[str, str]:
-    """Every word that changes, with its replacement."""
-    return _table(lang)[0]
-
-
-def split(lang: str, text: str) -> list[str]:
-    """The text as the alternation of other characters and listed words; their join is the text."""
-    return _table(lang)[1].split(text)
 
 
 def body_conflict(lang: str, texts: Sequence[str], changed: Iterable[str]) -> bool:

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise, permutations
 
 from evenli.words import read_table
+from evenli.words.lists import sides
 from evenli.words.swap.names import is_capitalised, name_pairs, word_at
 from evenli.words.swap.pronoun_case import context, words
 
@@ -27,10 +28,10 @@ REASONS = {
 """Why a text has no swapped copy, for people."""
 
 _NAMED = context["person_title"]
-_CIVIL = frozenset({"Mr", "Mrs", "Ms", "Miss"})
+_FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
+_CIVIL = _FEMALE_TITLES | {"Mr"}
 TITLES = _NAMED | _CIVIL
 """Gendered titles that stand before a name."""
-_FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
 _TITLE_OR_PRONOUN = frozenset(
     ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
 )
@@ -43,12 +44,6 @@ def bodies(lang: str) -> dict[str, str]:
     """Words that say a gender by body or role, with that gender."""
     rows = [row for row in read_table("swap_conflicts.csv", ("word", "gender", "lang")) if row["lang"] == lang]
     return {form: row["gender"] for row in rows for form in (row["word"], row["word"].capitalize())}
-
-
-@cache
-def sides(table: str) -> dict[str, str]:
-    """The gender of every word of a table with the columns male and female."""
-    return {row[side]: side for row in read_table(table, ("male", "female")) for side in ("male", "female")}
 
 
 def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
@@ -76,9 +71,7 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
         return False
     if following in words.place_tail or following in context["place_tail"]:
         return False  # "Duke University", "King Street"
-    return word in _NAMED or (
-        word in _CIVIL and following in name_pairs() and is_capitalised(word_at(parts, index + 4))
-    )
+    return word in _NAMED or (following in name_pairs() and is_capitalised(word_at(parts, index + 4)))
 
 
 def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
@@ -101,29 +94,19 @@ def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], cha
         return True
     if changes[0]:
         return False
+    first, *rest = texts
+    others = [(parts, i) for parts, changed in zip(rest, changes[1:], strict=True) for i, _ in changed if i % 2]
+    titled = {word_at(parts, index + 2) for parts, index in others if parts[index] in _CIVIL}
+    # Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder".
+    behind = zip(first[1::2], first[2::2], first[3::2], strict=False)
     if any(
-        _titled(parts, changed) & _surnames(texts[0]) for parts, changed in zip(texts[1:], changes[1:], strict=True)
+        gap == " " and surname in titled and is_capitalised(surname) and is_capitalised(word)
+        for word, gap, surname in behind
     ):
         return True
-    return any(word in name_pairs() for word in texts[0][1::2]) and any(
-        index % 2 and parts[index].lower() not in _TITLE_OR_PRONOUN
-        for parts, changed in zip(texts[1:], changes[1:], strict=True)
-        for index, _ in changed
+    return any(word in name_pairs() for word in first[1::2]) and any(
+        parts[index].lower() not in _TITLE_OR_PRONOUN for parts, index in others
     )
-
-
-def _titled(parts: Sequence[str], changes: Changes) -> set[str]:
-    """The names behind Mr, Mrs, Ms and Miss."""
-    return {word_at(parts, index + 2) for index, _ in changes if parts[index] in _CIVIL}
-
-
-def _surnames(parts: Sequence[str]) -> set[str]:
-    """Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder"."""
-    return {
-        second
-        for first, gap, second in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
-        if gap == " " and is_capitalised(first) and is_capitalised(second)
-    }
 
 
 def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:

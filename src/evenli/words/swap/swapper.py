@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 from evenli.core.errors import InputError
@@ -132,8 +131,8 @@ class Swapper:
                 self._arrows.pop(form, None)
             self._arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
         else:
-            self._split = partial(cjk.split, lang)
-            self._arrows = cjk.arrows(lang)
+            self._arrows, listed = cjk.arrows(lang)
+            self._split = listed.split
 
     @property
     def settings(self) -> dict[str, str | bool]:
@@ -201,11 +200,10 @@ class Swapper:
         renamed = set.union(*names) if self.names else set()
         if conflicts.body_conflict(split, changed):
             return conflicts.BODY
-        for parts in split:
-            # Also titles without a partner (Lady, Father): the person's other words must not change.
-            for index in range(1, len(parts), 2):
-                if parts[index] in conflicts.TITLES and conflicts.title_conflict(parts, index, renamed):
-                    return conflicts.TITLE
+        # Also titles without a partner (Lady, Father): the person's other words must not change.
+        titled = [(parts, i) for parts in split for i in range(1, len(parts), 2) if parts[i] in conflicts.TITLES]
+        if any(conflicts.title_conflict(parts, index, renamed) for parts, index in titled):
+            return conflicts.TITLE
         if conflicts.titles_collapse(split):
             return conflicts.COLLAPSE
         if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, per_text):
