@@ -139,10 +139,6 @@ def stacked_bars(
 ) -> Figure:
     """A bar per entry of shares of the labels."""
     words = [f"{short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
-    return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), _bars(bars))
-
-
-def _bars(bars: Bars) -> Any:
     alt = load_altair()
     values = []
     names = _unique([name for name, _ in bars])
@@ -163,9 +159,9 @@ def _bars(bars: Bars) -> Any:
     drawn = base.mark_bar(height=18).encode(x=x, x2="to:Q", y=y, color=colour)
     written = base.mark_text(color=ON_FILL, fontSize=11).encode(x="middle:Q", y=y, text="text:N")
     # A legend placed by hand takes no room of its own.
-    return layered(drawn, written, height=28 * len(bars)).properties(
-        padding={"top": 24, "left": 2, "right": 2, "bottom": 2}
-    )
+    padding = {"top": 24, "left": 2, "right": 2, "bottom": 2}
+    chart = layered(drawn, written, height=28 * len(bars)).properties(padding=padding)
+    return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), chart)
 
 
 def dots_with_intervals(points: Sequence[dict[str, Any]], title: str) -> Any:

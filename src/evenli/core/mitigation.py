@@ -28,8 +28,7 @@ class GenderedEmbeddings:
 
     female: NDArray[Any]
     male: NDArray[Any]
-    concepts: tuple[str, ...] = ()
-    """The pair of words in which the versions of each sentence differ; empty where that is not known."""
+    concepts: tuple[str, ...] = ()  # the pair of words in which the versions of each sentence differ; empty: unknown
 
     def labelled(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """All embeddings, [2n, d], first the female versions, and the class of each: 0 is female, 1 is male."""

@@ -58,8 +58,6 @@ class RunDir:
         self._owned = tuple(owned)
         self._held = False
 
-    # ---- whose directory is it
-
     def check(self) -> None:
         """Refuse a directory that is not empty and not ours, before anything in it is touched."""
         if self.path.exists() and not self.path.is_dir():
@@ -92,8 +90,6 @@ class RunDir:
         ours = (LOCK, self.manifest_file.name, *self._owned)
         return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
 
-    # ---- manifest
-
     def exists(self) -> bool:
         """Whether there is a manifest."""
         return self.manifest_file.is_file()
@@ -107,8 +103,6 @@ class RunDir:
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replace the manifest; schema, version and kind are added."""
         self.write_json(self.manifest_file.name, with_hash({**stamp(self.kind, self.schema), **content}))
-
-    # ---- one writer at a time
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -129,19 +123,13 @@ class RunDir:
             try:
                 yield
             except BaseException:
-                if is_new:
-                    self._remove_empty()
+                with contextlib.suppress(OSError):
+                    if is_new and all(entry.name == LOCK for entry in self.path.iterdir()):
+                        (self.path / LOCK).unlink(missing_ok=True)
+                        self.path.rmdir()
                 raise
             finally:
                 self._held = False
-
-    def _remove_empty(self) -> None:
-        with contextlib.suppress(OSError):
-            if all(entry.name == LOCK for entry in self.path.iterdir()):
-                (self.path / LOCK).unlink(missing_ok=True)
-                self.path.rmdir()
-
-    # ---- files
 
     def write(self, name: str, content: Content, *, sync: bool = True) -> Path:
         """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
@@ -275,23 +263,18 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
         )
     if run.exists() and not overwrite:
         raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or overwrite it (--overwrite)")
-    temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
     # Two renames, because a directory that is not empty cannot be replaced in one; ``_recover`` mends a kill between.
-    with run.writing():
+    with run.writing(), _beside(out, "old") as old, _beside(out, "tmp") as temporary:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if out.exists():
+            out.rename(old)
         try:
-            temporary.mkdir(parents=True)
-            yield temporary
-            if out.exists():
-                out.rename(old)
-            try:
-                temporary.rename(out)
-            except OSError:
-                if old.exists():
-                    old.rename(out)
-                raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            temporary.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
 
 
 @contextlib.contextmanager
@@ -300,13 +283,19 @@ def scratch(run: RunDir) -> Iterator[Path]:
     out = run.path.resolve()
     run.check()
     _recover(out)
-    temporary = out.with_name(f".{out.name}.{process_mark()}.tmp")
-    with run.writing():
-        try:
-            temporary.mkdir(parents=True)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with run.writing(), _beside(out, "tmp") as temporary:
+        temporary.mkdir(parents=True)
+        yield temporary
+
+
+@contextlib.contextmanager
+def _beside(out: Path, ending: str) -> Iterator[Path]:
+    """The name of a directory of this process beside another, which is removed at the end if it was made."""
+    folder = out.with_name(f".{out.name}.{process_mark()}.{ending}")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _recover(out: Path) -> None:

@@ -59,8 +59,7 @@ class Swapped:
 
     texts: tuple[str, ...]
     changes: tuple[tuple[Change, ...], ...]
-    conflict: str = ""
-    """Key of ``conflicts.REASONS`` if the document had words to swap and was left alone."""
+    conflict: str = ""  # key of ``conflicts.REASONS`` if the document had words to swap and was left alone
 
     @classmethod
     def unchanged(cls, texts: Sequence[str], conflict: str = "") -> Swapped:
