@@ -12,7 +12,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +113,19 @@ class RunDir:
         if self._held:
             yield
             return
+        from filelock import FileLock, Timeout
+
         self.check()
         is_new = not self.path.exists()
         with self.writing():
             self.path.mkdir(parents=True, exist_ok=True)
-        with hold(self.path, f"another process is working in {self.path}; wait for it or choose another {self.option}"):
+        with system_failure(f"cannot lock {self.path}: "):
+            try:
+                lock = FileLock(self.path / LOCK, timeout=0).acquire()  # a killed process releases it, too
+            except Timeout:
+                text = f"another process is working in {self.path}; wait for it or choose another {self.option}"
+                raise RunLockedError(text) from None
+        with lock:
             self._held = True
             try:
                 yield
@@ -204,12 +211,7 @@ def read_manifest(
 ) -> dict[str, Any]:
     """Read a manifest: a JSON object with ``schema``; one that is damaged, foreign or of another version is refused.
 
-    Args:
-        file: The manifest.
-        kind: What the directory should hold.
-        schema: The version that this evenli reads.
-        hashed: Whether it holds its own hash.
-        required: Keys that must be there.
+    The directory should hold a ``kind``, and the manifest its own hash if it is ``hashed``, and the keys ``required``.
     """
     with translated(f"{file} is damaged (", f"); {ANEW}", into=RunError, kinds=UNREADABLE):
         stored = read_json(file)
@@ -229,20 +231,6 @@ def read_manifest(
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {ANEW}")
     return dict(stored)
-
-
-def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
-    """Lock an existing directory at once; the context that is returned releases it, and so does a killed process.
-
-    ``message`` is that of the ``RunLockedError`` if another process holds it.
-    """
-    from filelock import FileLock, Timeout
-
-    with system_failure(f"cannot lock {folder}: "):
-        try:
-            return FileLock(folder / LOCK, timeout=0).acquire()
-        except Timeout:
-            raise RunLockedError(message) from None
 
 
 @contextlib.contextmanager

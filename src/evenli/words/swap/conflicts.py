@@ -53,14 +53,19 @@ def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
         yield from (f"{word} birth".lower() for word, other in pairwise(parts[1::2]) if other == "birth")
 
 
-def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
+def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str], lang: str) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    listed = bodies("en")
-    stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+    listed = bodies(lang)
+    if lang == "en":
+        stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+    else:
+        wholes = ["".join(parts) for parts in texts]
+        stated = {gender for word, gender in listed.items() if any(word in whole for whole in wholes)}
     if not stated:
         return False
     # First names, and spellings that no table has, could be of either gender.
-    genders = {sides("swap_words.csv").get(word.lower(), "either") for word in changed}
+    gender_of = sides("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv")
+    genders = {gender_of.get(word.lower(), "either") for word in changed}
     return bool(stated & genders) or "either" in genders
 
 

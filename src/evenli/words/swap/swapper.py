@@ -13,7 +13,10 @@ Three ways of doing it in English, for three purposes:
     other, each skipped if its target was itself replaced. So "a man and a woman" becomes "a woman and a woman", and
     *guys* becomes *girls* and then *boys*.
 
-Japanese and Chinese have the default mode only (``evenli.words.swap.cjk``).
+Japanese and Chinese have the default mode only. They have no spaces between words: listed words are found longest
+first, so that 女の子 is taken before 女, and words that merely hold a listed one (其他, 大丈夫, 母国) are listed as
+well and stay. No segmenter is used: names are left alone, and a gender word inside a longer word that nobody listed
+would change. ``studies/swap/quality.py`` says how often that happens.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from evenli.core.errors import InputError
 from evenli.words import read_table
 from evenli.words.lists import name_kinds
-from evenli.words.swap import cjk, conflicts
+from evenli.words.swap import conflicts
 from evenli.words.swap.names import first_names, name_pairs, word_at
 from evenli.words.swap.rules import Decision, decisions, in_proper_name, possessive
 
@@ -130,7 +134,7 @@ class Swapper:
                 self._arrows.pop(form, None)
             self._arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
         else:
-            self._arrows, listed = cjk.arrows(lang)
+            self._arrows, listed = _listed(lang)
             self._split = listed.split
 
     @property
@@ -194,11 +198,11 @@ class Swapper:
     def _conflict(self, split: list[list[str]], per_text: list[Changes], names: list[set[str]]) -> str:
         """Why the document cannot be swapped, or nothing."""
         changed = [parts[i] for parts, changes in zip(split, per_text, strict=True) for i, _ in changes if i % 2]
-        if self.lang != "en":
-            return conflicts.BODY if cjk.body_conflict(self.lang, ["".join(parts) for parts in split], changed) else ""
-        renamed = set.union(*names) if self.names else set()
-        if conflicts.body_conflict(split, changed):
+        if conflicts.body_conflict(split, changed, self.lang):
             return conflicts.BODY
+        if self.lang != "en":
+            return ""
+        renamed = set.union(*names) if self.names else set()
         # Also titles without a partner (Lady, Father): the person's other words must not change.
         titled = [(parts, i) for parts in split for i in range(1, len(parts), 2) if parts[i] in conflicts.TITLES]
         if any(conflicts.title_conflict(parts, index, renamed) for parts, index in titled):
@@ -222,6 +226,22 @@ class Swapper:
         after = self._split(text)
         changed = [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
         return text, tuple(_with_places(before, changed))
+
+
+@cache
+def _listed(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Every Japanese or Chinese word that changes, with its replacement; and what splits a text at listed words."""
+    changes: dict[str, str] = {}
+    stays: set[str] = set()
+    for row in read_table(f"swap_words_{lang}.csv", ("male", "female", "ways")):
+        if row["ways"] == "stay":
+            stays.add(row["male"])
+        if row["ways"] in {"both", "to_female"}:
+            changes.setdefault(row["male"], row["female"])
+        if row["ways"] in {"both", "to_male"}:
+            changes.setdefault(row["female"], row["male"])
+    words = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
+    return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
 
 
 def _word_arrows(lists: set[str]) -> dict[str, str]:
@@ -271,8 +291,6 @@ def _agree(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
         for index in range(1, len(parts), 2)
         if parts[index][0].isupper() and index not in done and index > 1 and in_proper_name(parts, index)
     }
-    if not stays:
-        return per_text
     return [
         [(i, word) for i, word in changes if parts[i] not in stays]
         for parts, changes in zip(split, per_text, strict=True)
