@@ -115,13 +115,12 @@ def with_settings(
 
         def run(**given: Any) -> None:
             for name, its_fields in shown.items():
+                values = {field.name: given.pop(field.name) for field in its_fields}
                 if name in base_of:
-                    values = {field.name: _parsed(field, given.pop(field.name)) for field in its_fields}
-                    chosen = {key: value for key, value in values.items() if value is not None}
-                    given[name] = make_settings(type(base_of[name]), chosen, base_of[name])
-                else:
-                    texts_given = {field.name: given.pop(field.name) for field in its_fields}
-                    given[name] = {key: value for key, value in texts_given.items() if value is not None}
+                    values = {field.name: _parsed(field, values[field.name]) for field in its_fields}
+                chosen = {key: value for key, value in values.items() if value is not None}
+                base = base_of.get(name)
+                given[name] = chosen if base is None else make_settings(type(base), chosen, base)
             function(**given)
 
         run.__name__, run.__doc__ = getattr(function, "__name__", "run"), function.__doc__

@@ -163,26 +163,21 @@ class SafeStream:
     """A text stream that spells control characters out."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.unguarded = stream  # the stream behind the door, for ``format.drawn_on``
         with contextlib.suppress(AttributeError, ValueError):  # not every stream can: a test's buffer, for example
             stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
         self._coloured = stream.isatty()
 
-    @property
-    def unguarded(self) -> TextIO:
-        """The stream behind the door, for ``format.drawn_on``."""
-        return self._stream
-
     def write(self, text: str) -> int:
         """Write text that is safe to show."""
         with self._reader():
-            self._stream.write(_CONTROL.sub(self._spell, text))
+            self.unguarded.write(_CONTROL.sub(self._spell, text))
         return len(text)
 
     def flush(self) -> None:
         """Hand over what is buffered."""
         with self._reader():
-            self._stream.flush()
+            self.unguarded.flush()
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[None]:
@@ -190,7 +185,7 @@ class SafeStream:
         try:
             yield
         except BrokenPipeError:
-            drop_output(self._stream)
+            drop_output(self.unguarded)
 
     def _spell(self, match: re.Match[str]) -> str:
         text = match.group()
@@ -198,7 +193,7 @@ class SafeStream:
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the stream's own."""
-        return getattr(self._stream, name)
+        return getattr(self.unguarded, name)
 
 
 def drop_output(stream: TextIO | None = None) -> None:

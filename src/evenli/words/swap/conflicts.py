@@ -81,12 +81,9 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
 
 def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
     """True if two of Mrs, Ms and Miss stand before the same name and would both become Mr."""
-    titles: dict[str, set[str]] = {}
-    for parts in texts:
-        for index in range(1, len(parts) - 2, 2):
-            if parts[index] in _FEMALE_TITLES:
-                titles.setdefault(parts[index + 2], set()).add(parts[index])
-    return any(len(kinds) > 1 for kinds in titles.values())
+    words = (parts[1::2] for parts in texts)
+    titled = {(title, name) for pairs in map(pairwise, words) for title, name in pairs if title in _FEMALE_TITLES}
+    return len(titled) > len({name for _, name in titled})
 
 
 def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> bool:

@@ -75,20 +75,10 @@ def in_title_case(parts: Parts) -> bool:
 def first_names(texts: Sequence[Parts]) -> set[str]:
     """The words that are first names of people, in all texts of the document."""
     table, kinds = name_pairs(), name_kinds()
-    accepted: set[str] = set()
-    refused: set[str] = set()
-    for parts in texts:
-        places = [i for i in range(1, len(parts), 2) if parts[i] in table]
-        if not places:
-            continue
-        headline = in_title_case(parts)
-        for index in places:
-            name = parts[index]
-            if "never" in kinds.get(name, ()) or _speaks_against(parts, index):
-                refused.add(name)
-            elif not headline and _speaks_for(parts, index):
-                accepted.add(name)
-    return accepted - refused
+    uses = [(parts, i) for parts in texts for i in range(1, len(parts), 2) if parts[i] in table]
+    refused = {parts[i] for parts, i in uses if "never" in kinds.get(parts[i], ()) or _speaks_against(parts, i)}
+    others = ((parts, i) for parts, i in uses if parts[i] not in refused)
+    return {parts[i] for parts, i in others if not in_title_case(parts) and _speaks_for(parts, i)}
 
 
 def _surname_behind(parts: Parts, index: int) -> bool:

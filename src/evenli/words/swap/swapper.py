@@ -22,9 +22,10 @@ would change. ``studies/swap/quality.py`` says how often that happens.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
 from evenli.core.errors import InputError
@@ -231,30 +232,25 @@ class Swapper:
 @cache
 def _listed(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
     """Every Japanese or Chinese word that changes, with its replacement; and what splits a text at listed words."""
-    changes: dict[str, str] = {}
-    stays: set[str] = set()
-    for row in read_table(f"swap_words_{lang}.csv", ("male", "female", "ways")):
-        if row["ways"] == "stay":
-            stays.add(row["male"])
-        if row["ways"] in {"both", "to_female"}:
-            changes.setdefault(row["male"], row["female"])
-        if row["ways"] in {"both", "to_male"}:
-            changes.setdefault(row["female"], row["male"])
+    rows = read_table(f"swap_words_{lang}.csv", ("male", "female", "ways"))
+    stays = {row["male"] for row in rows if row["ways"] == "stay"}
+    changes = dict(reversed([*_arrows(rows)]))  # of several rows of a word the first counts
     words = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
     return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
 
 
 def _word_arrows(lists: set[str]) -> dict[str, str]:
-    arrows: dict[str, str] = {}
-    for row in read_table("swap_words.csv", ("male", "female", "ways", "list")):
-        if row["list"] not in lists:
-            continue
-        # The one-way his -> her stands behind his -> hers in the table and replaces it.
+    # The one-way his -> her stands behind his -> hers in the table and replaces it.
+    rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
+    return dict(_arrows(row for row in rows if row["list"] in lists))
+
+
+def _arrows(rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
+    for row in rows:
         if row["ways"] in {"both", "to_female"}:
-            arrows[row["male"]] = row["female"]
+            yield row["male"], row["female"]
         if row["ways"] in {"both", "to_male"}:
-            arrows[row["female"]] = row["male"]
-    return arrows
+            yield row["female"], row["male"]
 
 
 # Lower case, capitalised (str.capitalize would lower the rest), upper case.
@@ -276,9 +272,7 @@ def _apply(parts: list[str], changes: Changes) -> str:
 
 
 def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> list[Change]:
-    starts = [0]
-    for part in parts:
-        starts.append(starts[-1] + len(part))
+    starts = list(accumulate(map(len, parts), initial=0))
     return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
 
