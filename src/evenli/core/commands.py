@@ -79,19 +79,12 @@ def typer_option(about: Option) -> Any:
 
 def with_settings(
     *,
-    after: Mapping[str, Sequence[str]] | None = None,
-    texts: Mapping[str, str] | None = None,
-    bases: Mapping[str, Settings] | None = None,
-    **only: Sequence[str],
+    after: Mapping[str, Sequence[str]] | None = None,  # options by the one after which the help has them, out of turn
+    texts: Mapping[str, str] | None = None,  # help of fields that has other words in this command
+    bases: Mapping[str, Settings] | None = None,  # settings with the defaults, if not those of the annotation's class
+    **only: Sequence[str],  # fields by parameter that the command has, if not all, in the order of its help
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take settings: typer is shown an option for each field in the place of the parameter.
-
-    Args:
-        after: Options by the one after which they come, where that is another place than in the signature.
-        texts: Help of fields that has other words in this command.
-        bases: Settings by parameter whose values are the defaults; default: those of the class of the annotation.
-        only: Fields by parameter that the command has, if not all, in the order of its help.
-    """
+    """Let a command take settings: typer is shown an option for each field in the place of the parameter."""
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         taken = inspect.signature(function, eval_str=True).parameters

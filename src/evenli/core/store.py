@@ -30,26 +30,17 @@ UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowErro
 
 
 class RunDir:
-    """A directory that holds one result.
-
-    Args:
-        path: The directory; it need not exist yet.
-        kind: What it holds, as messages say it: "audit", "scored corpus". Stored in the manifest.
-        manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
-        owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
-        schema: Version of the manifest.
-        option: What the directory is called in advice, with the option that names it.
-    """
+    """A directory that holds one result."""
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path,  # it need not exist yet
         *,
-        kind: str,
-        manifest: str,
-        owned: Sequence[str] = (),
-        schema: int = 1,
-        option: str = "directory (--out)",
+        kind: str,  # what it holds, as messages say it: "audit", "scored corpus"; stored in the manifest
+        manifest: str,  # its name; it is a JSON object with ``schema`` and ``evenli``
+        owned: Sequence[str] = (),  # patterns of names that may stand beside manifest, lock and temporary files
+        schema: int = 1,  # version of the manifest
+        option: str = "directory (--out)",  # what the directory is called in advice, with the option that names it
     ) -> None:
         self.path = path_of(path, f"the directory of a {kind}")
         self.kind, self.schema, self.option = kind, schema, option

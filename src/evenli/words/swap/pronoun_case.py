@@ -212,9 +212,7 @@ def _her_idiom(view: View, prev: str, word: str, after: str) -> bool | None:
     if (word, after, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
         return False
     named = view.parts[view.index + 2][:1].isupper() and not view.shouted and not is_recipient(word)
-    if prev in words.naming and named:
-        return False
-    return False if prev in words.appoint and view.ends(2) else None
+    return False if (prev in words.naming and named) or (prev in words.appoint and view.ends(2)) else None
 
 
 def _her_adverb(view: View, prev: str, word: str, after: str) -> bool | None:
