@@ -88,8 +88,7 @@ def _root(
 
 _INTERRUPTED = 130
 _DEBUG = "EVENLI_DEBUG"
-_arrived: list[int] = []
-"""Signals that asked this process to end."""
+_arrived: list[int] = []  # signals that asked this process to end
 
 
 def main() -> None:

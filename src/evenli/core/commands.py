@@ -63,10 +63,8 @@ def typer_option(about: Option) -> Any:
 
     choices, more = list(about.choices), dict[str, Any]()
     if choices:
-        more = {
-            "autocompletion": lambda: choices,
-            "metavar": f"[{'|'.join(choices if about.closed else [*choices, '…'])}]",
-        }
+        known = "|".join(choices if about.closed else [*choices, "…"])
+        more = {"autocompletion": lambda: choices, "metavar": f"[{known}]"}
         if about.closed and not about.names:
             more["callback"] = check
     if about.names:

@@ -32,8 +32,7 @@ SIDES = {"female": "#d55e00", "male": "#0072b2"}
 """Apart for colour-blind readers; so are the shapes of the points."""
 SHAPES = ("circle", "square")
 WIDTH = 360
-SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
-"""Labels in the order of bars, which is that of the papers."""
+SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # labels in the order of bars, which is that of the papers
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 _LABEL = 180  # px that the names of rows may take
 _PLAIN: dict[str, object] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}

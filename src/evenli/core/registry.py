@@ -88,10 +88,8 @@ class Registry(Generic[Entry]):
         return self._loaded[name]
 
 
-SUITES: Registry[Any] = Registry("suite", "suites")
-"""What an audit asks; see ``evenli.audit.suites.base.Suite``."""
-DEFAULT_SUITE = "coal"
-"""The suite that is asked where none is named."""
+SUITES: Registry[Any] = Registry("suite", "suites")  # what an audit asks; see ``evenli.audit.suites.base.Suite``
+DEFAULT_SUITE = "coal"  # the suite that is asked where none is named
 MEASURES: Registry[Any] = Registry("measure", "measures")
 """Measures beside those of the suites; see ``evenli.stats.measure.Measure``."""
 MODELS: Registry[Any] = Registry("model backend", "models")

@@ -25,8 +25,7 @@ LOCK = ".lock"
 _HASH = "manifest_sha256"
 ANEW = "run what wrote it again, into another directory or over this one (--overwrite)"
 """Advice for a damaged file, whoever reads it: the command that stumbles over it is seldom the one that wrote it."""
-UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)
-"""What a broken manifest raises."""
+UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)  # what a broken manifest raises
 
 
 class RunDir:
@@ -52,9 +51,7 @@ class RunDir:
         """Refuse a directory that is not empty and not ours, before anything in it is touched."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file, not a directory; choose another {self.option}")
-        if not self.path.is_dir() or self.is_ours():
-            return
-        if foreign := self.foreign_files():
+        if self.path.is_dir() and not self.is_ours() and (foreign := self.foreign_files()):
             more = ", …" if len(foreign) > 1 else ""
             raise RunError(
                 f"output directory {self.path} is not empty and holds no {self.kind} of evenli ({foreign[0]}{more}); "

@@ -64,8 +64,7 @@ def answer(as_json: bool, content: Any, *lines: str) -> None:
         say(line)
 
 
-_PAUSE = 10.0
-"""Seconds between two lines of progress in a log."""
+_PAUSE = 10.0  # seconds between two lines of progress in a log
 
 
 class ProgressLog:

@@ -30,10 +30,8 @@ from evenli.words.tables import Table, read_toml
 
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
-AND = "|"
-"""Between the groups of a word that is stereotyped with several."""
-TIMES = "__"
-"""Between the two parts of a group's name on an axis that is the product of two: ``female__nigerian``."""
+AND = "|"  # between the groups of a word that is stereotyped with several
+TIMES = "__"  # between the two parts of a group's name on an axis that is the product of two: ``female__nigerian``
 
 
 @dataclass(frozen=True)

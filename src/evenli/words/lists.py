@@ -117,10 +117,6 @@ class GenderWords:
         listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
         self.identity = f"gender-words:{hash_text(listing)[:16]}"
 
-    def __len__(self) -> int:
-        """Words and names."""
-        return len(self.words) + len(self.names)
-
     def has(self, token: str, *, initial: bool = False) -> bool:
         """True if a token states a gender; ``initial`` says that it begins a sentence."""
         if token in self.words or token.lower() in self.words:

@@ -30,13 +30,11 @@ REASONS = {
 _NAMED = context["person_title"]
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
 _CIVIL = _FEMALE_TITLES | {"Mr"}
-TITLES = _NAMED | _CIVIL
-"""Gendered titles that stand before a name."""
+TITLES = _NAMED | _CIVIL  # gendered titles that stand before a name
 _TITLE_OR_PRONOUN = frozenset(
     ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
 )
-Changes = Sequence[tuple[int, str]]
-"""Place and new word of everything that changes in one text."""
+Changes = Sequence[tuple[int, str]]  # place and new word of everything that changes in one text
 
 
 @cache

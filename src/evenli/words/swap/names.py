@@ -18,11 +18,9 @@ from evenli.words.lists import name_kinds, sides
 from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
-ALONE = 700
-"""Names up to this rank of popularity may stand alone; rarer ones need a surname behind them."""
+ALONE = 700  # names up to this rank of popularity may stand alone; rarer ones need a surname behind them
 _WITH_SURNAME = 1500
-_AMBIGUOUS = 400
-"""A name that is also a word or a surname needs a surname behind it and a rank up to this one."""
+_AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one
 
 _SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘`]")
 _DETERMINERS = frozenset(

@@ -13,8 +13,7 @@ from evenli.words.swap.pronoun_case import context, her_is_possessive, his_is_de
 
 Decision = Callable[[Sequence[str], int, str], "str | None"]
 
-TITLES = context["swapped_title"]
-"""Words that stand before a name and still state the gender of a person."""
+TITLES = context["swapped_title"]  # words that stand before a name and still state the gender of a person
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "our", "your"})
 # By class, with the word: what stands behind a gender word that is part of a compound, and what stands before one.
 _BEHIND, _BEFORE = context["compound_after"], context["compound_before"]

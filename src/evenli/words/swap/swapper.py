@@ -46,8 +46,7 @@ _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 _DEFAULT_LISTS = {"dolci", "evenli", "added"}
 # Abbreviations of states, illnesses and units, and the verb.
 _NO_WORDS = ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS")
-Changes = list[tuple[int, str]]
-"""Place and new word of everything that changes in one text."""
+Changes = list[tuple[int, str]]  # place and new word of everything that changes in one text
 
 
 class Change(NamedTuple):
