@@ -140,13 +140,13 @@ def stacked_bars(
     words = [f"{short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
     alt = load_altair()
     values = []
-    names = _unique([name for name, _ in bars])
-    for name, (_, shares) in zip(names, bars, strict=True):
+    names = _unique([bar for bar, _ in bars])
+    for bar, (_, shares) in zip(names, bars, strict=True):
         end = 0.0
         for label in SHOWN:
             start, end, share = end, end + shares[label], shares[label]
             place = {"from": start, "to": end, "middle": (start + end) / 2}
-            values.append({"name": name, "label": label, "text": f"{percent(share)}" if share >= 0.08 else "", **place})
+            values.append({"name": bar, "label": label, "text": f"{percent(share)}" if share >= 0.08 else "", **place})
     base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.

@@ -79,8 +79,8 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
 
 def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
     """True if two of Mrs, Ms and Miss stand before the same name and would both become Mr."""
-    words = (parts[1::2] for parts in texts)
-    titled = {(title, name) for pairs in map(pairwise, words) for title, name in pairs if title in _FEMALE_TITLES}
+    pairs = (pair for parts in texts for pair in pairwise(parts[1::2]))
+    titled = {(title, name) for title, name in pairs if title in _FEMALE_TITLES}
     return len(titled) > len({name for _, name in titled})
 
 
