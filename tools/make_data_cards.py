@@ -2,7 +2,7 @@
 
     python tools/make_data_cards.py [--check]
 
-Everything is read from the cards beside the files (``src/evenli/resources``, ``cards.toml`` of studies and tutorials);
+Everything is read from the cards beside the files (``src/evenli/words/data``, ``cards.toml`` of studies and tutorials);
 sizes are counted. With --check nothing is written, and a page that is not current is an error.
 """
 

@@ -9,7 +9,7 @@ import hashlib
 import re
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "src" / "evenli" / "resources" / "data"
+DATA = Path(__file__).parents[1] / "src" / "evenli" / "words" / "data"
 
 for path in sorted(DATA.iterdir()):
     if path.suffix not in {".csv", ".txt"}:

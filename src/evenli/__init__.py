@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from evenli._version import __version__
-from evenli.core.network import silence
+from evenli.core.startup import silence
 
 silence()  # before any dependency is imported
 

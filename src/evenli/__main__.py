@@ -1,6 +1,6 @@
 """``python -m evenli``, and the command ``evenli``."""
 
-from evenli.core.interrupt import watch
+from evenli.core.startup import watch
 
 
 def main() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evenli.core.callable import path_of
 from evenli.core.errors import InputError
 from evenli.core.mitigation import Method
+from evenli.core.parse import path_of
 from evenli.core.registry import MITIGATIONS
 from evenli.core.settings import known_names
 

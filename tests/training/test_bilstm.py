@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 torch = pytest.importorskip("torch")
 
 from evenli.core.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
-from evenli.core.store import hold  # noqa: E402
+from evenli.core.store import LOCK  # noqa: E402
 from evenli.encoders.base import (  # noqa: E402
     EmbeddingCache,
     load_encoder,
@@ -432,7 +433,7 @@ def test_bad_pairs_and_a_folder_in_use_are_refused(toy: dict[str, Any], tmp_path
         run(toy, tmp_path, train=SimpleNamespace(premises=["a", "a"], hypotheses=["a", "a"], labels=[0, 3]))
     with pytest.raises(InputError, match="seed.*-1"):
         run(toy, tmp_path, seed=-1)
-    with hold(tmp_path, ""), pytest.raises(RunLockedError, match="another process"):
+    with FileLock(tmp_path / LOCK), pytest.raises(RunLockedError, match="another process"):
         run(toy, tmp_path)
 
 

@@ -12,13 +12,12 @@ from typing import ClassVar, NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli._stream import drop_output, guard
 from evenli.cli.mitigate import MitigateGroup
+from evenli.core.commands import FullHelp
 from evenli.core.errors import EvenliError
-from evenli.core.interrupt import leave
-from evenli.core.options import FullHelp
 from evenli.core.rooms import commands
-from evenli.core.terminal import warn
+from evenli.core.startup import leave
+from evenli.core.terminal import drop_output, guard, warn
 
 GROUPS = {
     "mitigate": ("Mitigate", "Mitigate bias in corpora, word vectors and encoders.", MitigateGroup),
@@ -89,8 +88,7 @@ def _root(
 
 _INTERRUPTED = 130
 _DEBUG = "EVENLI_DEBUG"
-_arrived: list[int] = []
-"""Signals that asked this process to end."""
+_arrived: list[int] = []  # signals that asked this process to end
 
 
 def main() -> None:

@@ -12,10 +12,9 @@ from typer.main import get_command
 
 from evenli.core import commands as shared
 from evenli.core import terminal
-from evenli.core.commands import argument, option, output, with_settings
+from evenli.core.commands import FullHelp, argument, option, output, with_settings
 from evenli.core.errors import EvenliError
 from evenli.core.mitigation import Apply, Method
-from evenli.core.options import FullHelp
 from evenli.core.registry import MITIGATIONS
 from evenli.core.settings import Settings, offered_fields
 

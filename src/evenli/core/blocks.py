@@ -58,47 +58,27 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """A heading, sentences, charts and a table.
+    """A heading, sentences, charts and a table."""
 
-    Attributes:
-        heading: Of the block, and of the link to it.
-        lines: Sentences above the table.
-        columns: Titles; one that begins with ``>`` is of numbers, to the right.
-        rows: Cells: text, numbers or ``Cell``.
-        figures: Charts.
-        caption: Of the table.
-        notes: Sentences below.
-        stressed: Numbers of the rows in bold.
-        filtered: Whether the table gets a field to search it.
-        cut: That rows were left out of the table; ``render`` says so.
-        measures: Whether the table of the measures of a suite is here.
-        link: In a report on one suite, text of the link to it: it is a section, and the blocks below belong to it.
-        anchor: Its identifier in a page; by default made from the heading.
-        detail: Whether it is for those who read on: it comes late in a page, and is not printed.
-        grey: Whether its numbers mean nothing.
-        bullets: Whether the lines are a list.
-        spoken: Whether the first column is in the language of the pairs.
-        behind: For each row two keys, and a table of answers that begins with these: premise, hypothesis, subset, group
-            and three probabilities follow. A page shows the answers of the row that is chosen.
-    """
-
-    heading: str = ""
-    lines: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()
+    heading: str = ""  # also of the link to it
+    lines: Sequence[str] = ()  # sentences above the table
+    columns: Sequence[str] = ()  # titles; one that begins with ``>`` is of numbers, to the right
+    rows: Sequence[Sequence[Any]] = ()  # cells: text, numbers or ``Cell``
     figures: Sequence[Figure] = ()
-    caption: str = ""
-    notes: Sequence[str] = ()
-    stressed: Collection[int] = ()
-    filtered: bool = False
-    cut: str = ""
-    measures: bool = False
-    link: str = ""
-    anchor: str = ""
-    detail: bool = False
-    grey: bool = False
-    bullets: bool = False
-    spoken: bool = False
+    caption: str = ""  # of the table
+    notes: Sequence[str] = ()  # sentences below
+    stressed: Collection[int] = ()  # numbers of the rows in bold
+    filtered: bool = False  # whether the table gets a field to search it
+    cut: str = ""  # that rows were left out of the table; ``render`` says so
+    measures: bool = False  # whether the table of the measures of a suite is here
+    link: str = ""  # text of the link to it in a report on one suite: a section, to which the blocks below belong
+    anchor: str = ""  # its identifier in a page; by default made from the heading
+    detail: bool = False  # whether it is for those who read on: it comes late in a page, and is not printed
+    grey: bool = False  # whether its numbers mean nothing
+    bullets: bool = False  # whether the lines are a list
+    spoken: bool = False  # whether the first column is in the language of the pairs
+    # For each row two keys, and a table of answers that begins with these: premise, hypothesis, subset, group and three
+    # probabilities follow. A page shows the answers of the row that is chosen.
     behind: tuple[Sequence[tuple[str, str]], Any] | None = None
 
     @property

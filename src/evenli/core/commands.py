@@ -1,4 +1,4 @@
-"""Options of commands: those of settings, and those that several commands share."""
+"""Options of commands: those of settings, and those that several share; groups of commands with a help in sections."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperGroup
 
 from evenli.core.registry import SUITES
 from evenli.core.settings import (
@@ -21,6 +22,29 @@ from evenli.core.settings import (
     settings_class,
     type_names,
 )
+
+
+class FullHelp(TyperGroup):
+    """A group that lists its commands with whole descriptions; click would cut them with three dots."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names by title, in the order of the help; commands that stand nowhere come last."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        shown = {
+            name: " ".join((command.short_help or command.help or "").split("\n\n")[0].split())
+            for name, command in commands.items()
+            if command and not command.hidden
+        }
+        titled = {title: [name for name in names if name in shown] for title, names in self.sections.items()}
+        others = [name for name in shown if not any(name in names for names in titled.values())]
+        width = max(map(len, shown), default=0)
+        for title, names in {**titled, "Commands": others}.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(width), shown[name]) for name in names])
 
 
 def option(text: str, *flags: str, **more: Any) -> Any:
@@ -39,10 +63,8 @@ def typer_option(about: Option) -> Any:
 
     choices, more = list(about.choices), dict[str, Any]()
     if choices:
-        more = {
-            "autocompletion": lambda: choices,
-            "metavar": f"[{'|'.join(choices if about.closed else [*choices, '…'])}]",
-        }
+        known = "|".join(choices if about.closed else [*choices, "…"])
+        more = {"autocompletion": lambda: choices, "metavar": f"[{known}]"}
         if about.closed and not about.names:
             more["callback"] = check
     if about.names:
@@ -55,19 +77,12 @@ def typer_option(about: Option) -> Any:
 
 def with_settings(
     *,
-    after: Mapping[str, Sequence[str]] | None = None,
-    texts: Mapping[str, str] | None = None,
-    bases: Mapping[str, Settings] | None = None,
-    **only: Sequence[str],
+    after: Mapping[str, Sequence[str]] | None = None,  # options by the one after which the help has them, out of turn
+    texts: Mapping[str, str] | None = None,  # help of fields that has other words in this command
+    bases: Mapping[str, Settings] | None = None,  # settings with the defaults, if not those of the annotation's class
+    **only: Sequence[str],  # fields by parameter that the command has, if not all, in the order of its help
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take settings: typer is shown an option for each field in the place of the parameter.
-
-    Args:
-        after: Options by the one after which they come, where that is another place than in the signature.
-        texts: Help of fields that has other words in this command.
-        bases: Settings by parameter whose values are the defaults; default: those of the class of the annotation.
-        only: Fields by parameter that the command has, if not all, in the order of its help.
-    """
+    """Let a command take settings: typer is shown an option for each field in the place of the parameter."""
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         taken = inspect.signature(function, eval_str=True).parameters
@@ -91,13 +106,12 @@ def with_settings(
 
         def run(**given: Any) -> None:
             for name, its_fields in shown.items():
+                values = {field.name: given.pop(field.name) for field in its_fields}
                 if name in base_of:
-                    values = {field.name: _parsed(field, given.pop(field.name)) for field in its_fields}
-                    chosen = {key: value for key, value in values.items() if value is not None}
-                    given[name] = make_settings(type(base_of[name]), chosen, base_of[name])
-                else:
-                    texts_given = {field.name: given.pop(field.name) for field in its_fields}
-                    given[name] = {key: value for key, value in texts_given.items() if value is not None}
+                    values = {field.name: _parsed(field, values[field.name]) for field in its_fields}
+                chosen = {key: value for key, value in values.items() if value is not None}
+                base = base_of.get(name)
+                given[name] = chosen if base is None else make_settings(type(base), chosen, base)
             function(**given)
 
         run.__name__, run.__doc__ = getattr(function, "__name__", "run"), function.__doc__

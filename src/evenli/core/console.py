@@ -7,10 +7,10 @@ from itertools import chain
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from evenli.core.blocks import Bar, Block, Example, Fact, Share, Summary
+from evenli.core.blocks import Bar, Block, Share, Summary
 from evenli.core.format import percent
 
 COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
@@ -73,10 +73,22 @@ def print_summary(summary: Summary, code: str, console: Console) -> None:
         console.print()
         if summary.scale:
             console.print(escape(summary.scale), style="dim")
-        console.print(_fact_table(summary.numbers), style=style or None)
-    if summary.example is not None:
+        name, value = Column(style="bold", no_wrap=True), Column(justify="right", style="bold", no_wrap=True)
+        columns = (name, value, Column(no_wrap=True), Column())
+        facts = Table(*columns, box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for fact in summary.numbers:
+            ends = fact.text if fact.text.startswith("[") or not fact.text else f"({fact.text})"
+            facts.add_row(*map(escape, (fact.name, fact.value, ends, fact.meaning)))
+        console.print(facts, style=style or None)
+    if (example := summary.example) is not None:
         console.print()
-        _print_example(summary.example, console)
+        premise, hypothesis = escape(example.premise), escape(example.hypothesis)
+        console.print(f"[bold]Example[/]  “{premise}”  Does it follow: “{hypothesis}”?")
+        answers = [
+            f"{'[bold]' if own else ''}{word} {percent(share)}{'[/]' if own else ''}{' (right)' if right else ''}"
+            for word, share, own, right in example.answers
+        ]
+        console.print(f"         The model: {' · '.join(answers)}  [dim]({escape(example.about)})[/]")
     console.print()
     console.print(escape(summary.limit), style="dim")
 
@@ -86,9 +98,8 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
     marks = [_mark(share, style) for share in summary.bars[0].shares]
     question = Text(summary.question, style=f"bold {style}".strip())
     if console.width >= _WIDE:
-        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), style=style)
-        for head in (question, Text(""), *marks):
-            shown.add_column(head, no_wrap=True, justify="left")
+        heads = (Column(head, no_wrap=True, justify="left") for head in (question, Text(""), *marks))
+        shown = Table(*heads, box=None, pad_edge=False, padding=(0, 2, 0, 0), style=style)
         for bar in summary.bars:
             shown.add_row(bar.name, _drawn(bar, style), *(share.shown for share in bar.shares))
         console.print(shown)
@@ -128,24 +139,3 @@ def bar_lengths(values: Sequence[float]) -> list[int]:
     largest = lengths.index(max(lengths))
     lengths[largest] += _BAR - sum(lengths)
     return lengths
-
-
-def _fact_table(facts: Sequence[Fact]) -> Table:
-    shown = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column(style="bold", no_wrap=True)
-    shown.add_column(justify="right", style="bold", no_wrap=True)
-    shown.add_column(no_wrap=True)
-    shown.add_column()
-    for fact in facts:
-        ends = fact.text if fact.text.startswith("[") or not fact.text else f"({fact.text})"
-        shown.add_row(*map(escape, (fact.name, fact.value, ends, fact.meaning)))
-    return shown
-
-
-def _print_example(example: Example, console: Console) -> None:
-    console.print(f"[bold]Example[/]  “{escape(example.premise)}”  Does it follow: “{escape(example.hypothesis)}”?")
-    answers = [
-        f"{'[bold]' if own else ''}{word} {percent(share)}{'[/]' if own else ''}{' (right)' if right else ''}"
-        for word, share, own, right in example.answers
-    ]
-    console.print(f"         The model: {' · '.join(answers)}  [dim]({escape(example.about)})[/]")

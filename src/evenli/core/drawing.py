@@ -32,8 +32,7 @@ SIDES = {"female": "#d55e00", "male": "#0072b2"}
 """Apart for colour-blind readers; so are the shapes of the points."""
 SHAPES = ("circle", "square")
 WIDTH = 360
-SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
-"""Labels in the order of bars, which is that of the papers."""
+SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # labels in the order of bars, which is that of the papers
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 _LABEL = 180  # px that the names of rows may take
 _PLAIN: dict[str, object] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
@@ -139,19 +138,15 @@ def stacked_bars(
 ) -> Figure:
     """A bar per entry of shares of the labels."""
     words = [f"{short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
-    return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), _bars(bars))
-
-
-def _bars(bars: Bars) -> Any:
     alt = load_altair()
     values = []
-    names = _unique([name for name, _ in bars])
-    for name, (_, shares) in zip(names, bars, strict=True):
+    names = _unique([bar for bar, _ in bars])
+    for bar, (_, shares) in zip(names, bars, strict=True):
         end = 0.0
         for label in SHOWN:
             start, end, share = end, end + shares[label], shares[label]
             place = {"from": start, "to": end, "middle": (start + end) / 2}
-            values.append({"name": name, "label": label, "text": f"{percent(share)}" if share >= 0.08 else "", **place})
+            values.append({"name": bar, "label": label, "text": f"{percent(share)}" if share >= 0.08 else "", **place})
     base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.
@@ -163,9 +158,9 @@ def _bars(bars: Bars) -> Any:
     drawn = base.mark_bar(height=18).encode(x=x, x2="to:Q", y=y, color=colour)
     written = base.mark_text(color=ON_FILL, fontSize=11).encode(x="middle:Q", y=y, text="text:N")
     # A legend placed by hand takes no room of its own.
-    return layered(drawn, written, height=28 * len(bars)).properties(
-        padding={"top": 24, "left": 2, "right": 2, "bottom": 2}
-    )
+    padding = {"top": 24, "left": 2, "right": 2, "bottom": 2}
+    chart = layered(drawn, written, height=28 * len(bars)).properties(padding=padding)
+    return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), chart)
 
 
 def dots_with_intervals(points: Sequence[dict[str, Any]], title: str) -> Any:

@@ -70,7 +70,6 @@ class MissingExtraError(EvenliError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'evenli[{extra}]'")
-        self.package, self.extra = package, extra
 
 
 def message_of(error: BaseException) -> str:
@@ -96,21 +95,13 @@ def translated(
     after: str = "",
     *,
     into: type[EvenliError] = InputError,
-    kinds: tuple[type[BaseException], ...] = (Exception,),
-    reason: Callable[[BaseException], str | None] = message_of,
-    missing: str = "",
+    kinds: tuple[type[BaseException], ...] = (Exception,),  # with it comes a panic of a library in Rust, which is none
+    reason: Callable[[BaseException], str | None] = message_of,  # None lets the error pass; may raise a better line
+    missing: str = "",  # the line where a file is not there
 ) -> Iterator[None]:
     """Turn an error of another library into one line: ``before``, the reason, ``after``.
 
     Our own errors pass, unless ``kinds`` names their class.
-
-    Args:
-        before: The line up to the reason.
-        after: The rest of the line.
-        into: The error that is raised.
-        kinds: What is translated. With ``Exception`` comes a panic of a library in Rust, which is none.
-        reason: The reason; None lets the error pass, and a better line may be raised instead.
-        missing: The line where a file is not there.
     """
     try:
         yield

@@ -1,9 +1,10 @@
-"""One helper for optional dependencies."""
+"""Imports at run time: of what a user names, of our own by path, and of optional dependencies."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,24 @@ def import_object(spec: str, what: str) -> Any:
         for part in name.split("."):
             target = getattr(target, part)
     return target
+
+
+def make_callable(package: str, target: str) -> None:
+    """Let ``package(...)`` call ``target``, written ``module:function``.
+
+    Importing a module of ``evenli.audit`` binds the package to the name ``evenli.audit`` and would hide a function of
+    that name. A package that can be called is both.
+    """
+
+    class Callable(ModuleType):
+        def __call__(self, *arguments: Any, **options: Any) -> Any:
+            return load_object(target, package)(*arguments, **options)
+
+        @property
+        def __signature__(self) -> inspect.Signature:  # help() and editors show the function's parameters
+            return inspect.signature(load_object(target, package))
+
+    sys.modules[package].__class__ = Callable
 
 
 def load_object(path: str, purpose: str) -> Any:

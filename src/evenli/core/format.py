@@ -10,8 +10,8 @@ from typing import TextIO
 UNDEFINED = "n/a"
 TURNING = "".join(map(chr, [0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]))
 """Characters that turn the direction of what follows, or end a line: a name with one of them can show another."""
-_CONTROLS = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
-_UNSEEN = _CONTROLS | {ord(character): f"\\u{ord(character):04x}" for character in TURNING}
+_UNSEEN = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
+_UNSEEN |= {ord(character): f"\\u{ord(character):04x}" for character in TURNING}
 
 
 def printable(text: str) -> str:

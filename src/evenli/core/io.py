@@ -74,10 +74,8 @@ def file_kind(file: Readable) -> str:
     ('.jsonl', '')
     """
     # SNLI_1.0_dev.JSONL.XZ has the suffixes .0_dev, .JSONL and .XZ: only the last two say something.
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes[-1:] and suffixes[-1] in PACKED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    suffixes = ["", *(suffix.lower() for suffix in file.suffixes)]
+    return suffixes[-2] if suffixes[-1] in PACKED else suffixes[-1]
 
 
 @contextlib.contextmanager

@@ -28,14 +28,9 @@ def canonical_label(name: str) -> str | None:
 
 
 def label_columns(names: Sequence[str], *, origin: str) -> tuple[int, int, int]:
-    """Find where each of LABELS sits in a model's own output order.
+    """Columns of a model's output such that ``outputs[:, columns]`` is in LABELS order.
 
-    Args:
-        names: The model's output names, in output order.
-        origin: What the names were read from, for the error message.
-
-    Returns:
-        Column indices such that ``outputs[:, columns]`` is in LABELS order.
+    ``names`` are those of its outputs, in their order; ``origin`` is what they were read from, for the error message.
 
     >>> label_columns(["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], origin="config")
     (2, 1, 0)

@@ -28,8 +28,7 @@ class GenderedEmbeddings:
 
     female: NDArray[Any]
     male: NDArray[Any]
-    concepts: tuple[str, ...] = ()
-    """The pair of words in which the versions of each sentence differ; empty where that is not known."""
+    concepts: tuple[str, ...] = ()  # the pair of words in which the versions of each sentence differ; empty: unknown
 
     def labelled(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """All embeddings, [2n, d], first the female versions, and the class of each: 0 is female, 1 is male."""
@@ -44,9 +43,6 @@ Fit = Callable[[GenderedEmbeddings, Any, "np.random.Generator"], Any]
 Apply = Callable[["str | Path", "str | Path", Any, bool], Any]
 
 
-_NEEDS = {"encoder": "fit", "vectors": "apply", "corpus": "apply"}
-
-
 @dataclass(frozen=True)
 class Method:
     """A mitigation: of an encoder it fits an eraser, of word vectors or a corpus it writes fairer ones."""
@@ -56,19 +52,18 @@ class Method:
     reference: str  # the paper, as "Author et al. 2020"
     # Kind encoder: embeddings, settings and a random generator in, an eraser out.
     fit: Fit | None = field(default=None, repr=False)
-    settings: Settings = field(
-        default_factory=Settings
-    )  # the defaults of its settings, which are the options of its command
+    settings: Settings = field(default_factory=Settings)  # their defaults; its settings are options of its command
     kind: Kind = "encoder"
     # The other kinds: source, output, settings and whether to overwrite in; it writes the output and gives back
     # what there is to know of it, as values for JSON or with a ``to_dict`` that gives them.
     apply: Apply | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.fit is None) is (self.kind == "encoder") or (self.apply is None) is (self.kind != "encoder"):
-            raise InputError(f"the method '{self.name}' for {self.kind} needs {_NEEDS[self.kind]}, and nothing else")
-        taken = RESERVED.intersection(known_names(type(self.settings))) if self.kind == "encoder" else ()
-        if taken:
+        fits = self.kind == "encoder"
+        if (self.fit is not None, self.apply is not None) != (fits, not fits):
+            needed = "fit" if fits else "apply"
+            raise InputError(f"the method '{self.name}' for {self.kind} needs {needed}, and nothing else")
+        if taken := RESERVED.intersection(known_names(type(self.settings)) if fits else ()):
             raise InputError(f"the method '{self.name}' has an option '{min(taken)}', which every method has")
 
     def make_settings(self, given: Mapping[str, Any]) -> Settings:

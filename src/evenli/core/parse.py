@@ -11,6 +11,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import re
 import stat
 import sys
@@ -50,6 +51,13 @@ def check_regular(path: Path) -> None:
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
             raise InputError(f"{path} is {kind}, not a file")
+
+
+def path_of(given: object, what: str) -> Path:
+    """The path that a caller gave for ``what``; all but a text or a path is refused."""
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{what} is named by a path, not by {type(given).__name__}")
+    return Path(given)
 
 
 def _integer(text: str) -> int:

@@ -24,15 +24,11 @@ Entry = TypeVar("Entry")
 
 
 class Registry(Generic[Entry]):
-    """Named entries of one kind.
-
-    Args:
-        kind: What an entry is, for messages.
-        group: Key of the entries that rooms bring, and with ``evenli.`` before it the entry-point group.
-    """
+    """Named entries of one kind."""
 
     def __init__(self, kind: str, group: str) -> None:
-        self.kind, self.group = kind, group
+        self.kind = kind  # what an entry is, for messages
+        self.group = group  # key of the entries that rooms bring, and with ``evenli.`` before it the entry-point group
         self._added: dict[str, Entry] = {}
         self._loaded: dict[str, Entry] = {}
 
@@ -82,23 +78,18 @@ class Registry(Generic[Entry]):
             if name in self._builtin:
                 self._loaded[name] = load_object(self._builtin[name], f"the {self.kind} '{name}'")
             elif name in self._installed:
-                self._loaded[name] = self._load(self._installed[name])
+                point = self._installed[name]
+                # A plug-in may fail in any way; the user needs its name, not our traceback.
+                before = f"the {self.kind} '{name}' of {point.value} cannot be loaded ("
+                with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
+                    self._loaded[name] = point.load()
             else:
                 raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self.names())}")
         return self._loaded[name]
 
-    def _load(self, point: metadata.EntryPoint) -> Entry:
-        # A plug-in may fail in any way; the user needs its name, not our traceback.
-        before = f"the {self.kind} '{point.name}' of {point.value} cannot be loaded ("
-        with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
-            entry: Entry = point.load()
-        return entry
 
-
-SUITES: Registry[Any] = Registry("suite", "suites")
-"""What an audit asks; see ``evenli.audit.suites.base.Suite``."""
-DEFAULT_SUITE = "coal"
-"""The suite that is asked where none is named."""
+SUITES: Registry[Any] = Registry("suite", "suites")  # what an audit asks; see ``evenli.audit.suites.base.Suite``
+DEFAULT_SUITE = "coal"  # the suite that is asked where none is named
 MEASURES: Registry[Any] = Registry("measure", "measures")
 """Measures beside those of the suites; see ``evenli.stats.measure.Measure``."""
 MODELS: Registry[Any] = Registry("model backend", "models")

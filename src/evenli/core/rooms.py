@@ -22,30 +22,20 @@ from evenli.core.errors import InputError
 
 @dataclass(frozen=True)
 class Room:
-    """What a folder of evenli, or another package, adds.
+    """What a folder of evenli, or another package, adds."""
 
-    Attributes:
-        entries: Import paths ``module:attribute`` by registry (``suites``, ``models`` ...) and name.
-        commands: Import path of its commands, a sequence of ``Command``; the module must load no numerics.
-    """
-
+    # Import paths ``module:attribute`` by registry (``suites``, ``models`` ...) and name.
     entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    commands: str = ""
+    commands: str = ""  # import path of its commands, a sequence of ``Command``; the module must load no numerics
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a room.
+    """A command of a room."""
 
-    Attributes:
-        run: The function; typer reads its signature, the first paragraph of its docstring is the help.
-        section: Heading under which ``evenli --help`` lists it, or the group that it belongs to.
-        name: Name on the command line; default: that of the function.
-    """
-
-    run: Callable[..., None]
-    section: str
-    name: str = ""
+    run: Callable[..., None]  # typer reads its signature, the first paragraph of its docstring is the help
+    section: str  # heading under which ``evenli --help`` lists it, or the group that it belongs to
+    name: str = ""  # on the command line; default: that of the function
 
     @property
     def spelled(self) -> str:

@@ -16,8 +16,7 @@ from evenli.core.errors import InputError
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound="Settings")
-Rule = tuple[Callable[[Any], bool], str]
-"""Whether a value is possible, and which would be."""
+Rule = tuple[Callable[[Any], bool], str]  # whether a value is possible, and which would be
 
 
 @dataclass(frozen=True)
@@ -203,8 +202,7 @@ AXES = (
 )
 PAIR_LISTS = ("ten", "long", "ja", "zh")
 """Shipped pairs of a direction: the ten definitional pairs and the 48 equalize pairs that are single words."""
-SEEDS: dict[str, Any] = {"minimum": 0, "maximum": 2**32 - 1}
-"""What every library takes as a seed."""
+SEEDS: dict[str, Any] = {"minimum": 0, "maximum": 2**32 - 1}  # what every library takes as a seed
 
 
 def device_setting() -> str | None:

@@ -12,46 +12,34 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from evenli._version import __version__
-from evenli.core.callable import path_of
 from evenli.core.errors import InputError, RunError, RunLockedError, system_failure, translated
 from evenli.core.io import Content, hash_text, json_text, read_json, write_content, write_failure
-from evenli.core.parse import check_regular
+from evenli.core.parse import check_regular, path_of
 from evenli.core.temporary import is_temporary, leftovers, process_mark
 
 LOCK = ".lock"
 _HASH = "manifest_sha256"
 ANEW = "run what wrote it again, into another directory or over this one (--overwrite)"
 """Advice for a damaged file, whoever reads it: the command that stumbles over it is seldom the one that wrote it."""
-UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)
-"""What a broken manifest raises."""
+UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)  # what a broken manifest raises
 
 
 class RunDir:
-    """A directory that holds one result.
-
-    Args:
-        path: The directory; it need not exist yet.
-        kind: What it holds, as messages say it: "audit", "scored corpus". Stored in the manifest.
-        manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
-        owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
-        schema: Version of the manifest.
-        option: What the directory is called in advice, with the option that names it.
-    """
+    """A directory that holds one result."""
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path,  # it need not exist yet
         *,
-        kind: str,
-        manifest: str,
-        owned: Sequence[str] = (),
-        schema: int = 1,
-        option: str = "directory (--out)",
+        kind: str,  # what it holds, as messages say it: "audit", "scored corpus"; stored in the manifest
+        manifest: str,  # its name; it is a JSON object with ``schema`` and ``evenli``
+        owned: Sequence[str] = (),  # patterns of names that may stand beside manifest, lock and temporary files
+        schema: int = 1,  # version of the manifest
+        option: str = "directory (--out)",  # what the directory is called in advice, with the option that names it
     ) -> None:
         self.path = path_of(path, f"the directory of a {kind}")
         self.kind, self.schema, self.option = kind, schema, option
@@ -59,15 +47,11 @@ class RunDir:
         self._owned = tuple(owned)
         self._held = False
 
-    # ---- whose directory is it
-
     def check(self) -> None:
         """Refuse a directory that is not empty and not ours, before anything in it is touched."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file, not a directory; choose another {self.option}")
-        if not self.path.is_dir() or self.is_ours():
-            return
-        if foreign := self.foreign_files():
+        if self.path.is_dir() and not self.is_ours() and (foreign := self.foreign_files()):
             more = ", …" if len(foreign) > 1 else ""
             raise RunError(
                 f"output directory {self.path} is not empty and holds no {self.kind} of evenli ({foreign[0]}{more}); "
@@ -93,8 +77,6 @@ class RunDir:
         ours = (LOCK, self.manifest_file.name, *self._owned)
         return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
 
-    # ---- manifest
-
     def exists(self) -> bool:
         """Whether there is a manifest."""
         return self.manifest_file.is_file()
@@ -109,8 +91,6 @@ class RunDir:
         """Replace the manifest; schema, version and kind are added."""
         self.write_json(self.manifest_file.name, with_hash({**stamp(self.kind, self.schema), **content}))
 
-    # ---- one writer at a time
-
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory; a second process is refused, a killed one leaves nothing locked. May be nested.
@@ -121,28 +101,30 @@ class RunDir:
         if self._held:
             yield
             return
+        from filelock import FileLock, Timeout
+
         self.check()
         is_new = not self.path.exists()
         with self.writing():
             self.path.mkdir(parents=True, exist_ok=True)
-        with hold(self.path, f"another process is working in {self.path}; wait for it or choose another {self.option}"):
+        with system_failure(f"cannot lock {self.path}: "):
+            try:
+                lock = FileLock(self.path / LOCK, timeout=0).acquire()  # a killed process releases it, too
+            except Timeout:
+                text = f"another process is working in {self.path}; wait for it or choose another {self.option}"
+                raise RunLockedError(text) from None
+        with lock:
             self._held = True
             try:
                 yield
             except BaseException:
-                if is_new:
-                    self._remove_empty()
+                with contextlib.suppress(OSError):
+                    if is_new and all(entry.name == LOCK for entry in self.path.iterdir()):
+                        (self.path / LOCK).unlink(missing_ok=True)
+                        self.path.rmdir()
                 raise
             finally:
                 self._held = False
-
-    def _remove_empty(self) -> None:
-        with contextlib.suppress(OSError):
-            if all(entry.name == LOCK for entry in self.path.iterdir()):
-                (self.path / LOCK).unlink(missing_ok=True)
-                self.path.rmdir()
-
-    # ---- files
 
     def write(self, name: str, content: Content, *, sync: bool = True) -> Path:
         """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
@@ -217,12 +199,7 @@ def read_manifest(
 ) -> dict[str, Any]:
     """Read a manifest: a JSON object with ``schema``; one that is damaged, foreign or of another version is refused.
 
-    Args:
-        file: The manifest.
-        kind: What the directory should hold.
-        schema: The version that this evenli reads.
-        hashed: Whether it holds its own hash.
-        required: Keys that must be there.
+    The directory should hold a ``kind``, and the manifest its own hash if it is ``hashed``, and the keys ``required``.
     """
     with translated(f"{file} is damaged (", f"); {ANEW}", into=RunError, kinds=UNREADABLE):
         stored = read_json(file)
@@ -244,20 +221,6 @@ def read_manifest(
     return dict(stored)
 
 
-def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
-    """Lock an existing directory at once; the context that is returned releases it, and so does a killed process.
-
-    ``message`` is that of the ``RunLockedError`` if another process holds it.
-    """
-    from filelock import FileLock, Timeout
-
-    with system_failure(f"cannot lock {folder}: "):
-        try:
-            return FileLock(folder / LOCK, timeout=0).acquire()
-        except Timeout:
-            raise RunLockedError(message) from None
-
-
 @contextlib.contextmanager
 def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
     """A new directory beside the one of ``run`` that takes its place when all is written; a failure leaves no trace.
@@ -276,23 +239,18 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
         )
     if run.exists() and not overwrite:
         raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or overwrite it (--overwrite)")
-    temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
     # Two renames, because a directory that is not empty cannot be replaced in one; ``_recover`` mends a kill between.
-    with run.writing():
+    with run.writing(), _beside(out, "old") as old, _beside(out, "tmp") as temporary:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if out.exists():
+            out.rename(old)
         try:
-            temporary.mkdir(parents=True)
-            yield temporary
-            if out.exists():
-                out.rename(old)
-            try:
-                temporary.rename(out)
-            except OSError:
-                if old.exists():
-                    old.rename(out)
-                raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            temporary.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
 
 
 @contextlib.contextmanager
@@ -301,13 +259,19 @@ def scratch(run: RunDir) -> Iterator[Path]:
     out = run.path.resolve()
     run.check()
     _recover(out)
-    temporary = out.with_name(f".{out.name}.{process_mark()}.tmp")
-    with run.writing():
-        try:
-            temporary.mkdir(parents=True)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with run.writing(), _beside(out, "tmp") as temporary:
+        temporary.mkdir(parents=True)
+        yield temporary
+
+
+@contextlib.contextmanager
+def _beside(out: Path, ending: str) -> Iterator[Path]:
+    """The name of a directory of this process beside another, which is removed at the end if it was made."""
+    folder = out.with_name(f".{out.name}.{process_mark()}.{ending}")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _recover(out: Path) -> None:

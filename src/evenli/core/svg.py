@@ -83,16 +83,16 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     # Rounding of a hundredth makes no room of its own.
     step = 0.25 if min(ends) > -0.01 else 0.5
     low, high = math.floor((min(ends) + 0.01) / step) * step, math.ceil((max(ends) - 0.01) / step) * step
-    left, right, top = (14 if above else 150), _WIDTH - 14, 4
-    row = _ROW + 16 if above else _ROW
+    right, top = _WIDTH - 14, 4
+    left, row = (14, _ROW + 16) if above else (150, _ROW)
 
     def place(value: float) -> float:
         return left + (value - low) / (high - low) * (right - left)
 
     height = top + row * len(points) + 22
     # Names over their lines are not struck through: the grid stands beside the dots only.
-    ends_at = [(top + at * row + row - 20, top + at * row + row - 4) for at in range(len(points))]
-    spans = ends_at if above else [(top, height - 20)]
+    bottoms = (top + at * row + row for at in range(len(points)))
+    spans = [(bottom - 20, bottom - 4) for bottom in bottoms] if above else [(top, height - 20)]
     parts = []
     for at in range(round((high - low) / step) + 1):
         tick = low + at * step

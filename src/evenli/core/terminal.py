@@ -1,17 +1,22 @@
-"""What commands print: lines on stdout, remarks and progress on stderr."""
+"""What commands print: lines on stdout, remarks and progress on stderr.
+
+Control characters are escaped in all output: no text from a file or a model can move the cursor.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from evenli.core.format import drawn_on, printable
+from evenli.core.format import TURNING, drawn_on, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,8 +64,7 @@ def answer(as_json: bool, content: Any, *lines: str) -> None:
         say(line)
 
 
-_PAUSE = 10.0
-"""Seconds between two lines of progress in a log."""
+_PAUSE = 10.0  # seconds between two lines of progress in a log
 
 
 class ProgressLog:
@@ -148,3 +152,58 @@ def progress_bar(as_json: bool) -> Iterator[Callable[[Progress | int], None]]:
                 bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, rate=rate)
 
         yield update
+
+
+# Colours are ours; every other control character, line ends and tabs aside, is spelled as in JSON.
+_CONTROL = re.compile(rf"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
+
+
+class SafeStream:
+    """A text stream that spells control characters out."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unguarded = stream  # the stream behind the door, for ``format.drawn_on``
+        with contextlib.suppress(AttributeError, ValueError):  # not every stream can: a test's buffer, for example
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+        self._coloured = stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write text that is safe to show."""
+        with self._reader():
+            self.unguarded.write(_CONTROL.sub(self._spell, text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+        with self._reader():
+            self.unguarded.flush()
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[None]:
+        """Whoever reads may have enough of it, as ``head`` does: the command goes on, and what a gate found stands."""
+        try:
+            yield
+        except BrokenPipeError:
+            drop_output(self.unguarded)
+
+    def _spell(self, match: re.Match[str]) -> str:
+        text = match.group()
+        return text if len(text) > 1 and self._coloured else f"\\u{ord(text[0]):04x}{text[1:]}"
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the stream's own."""
+        return getattr(self.unguarded, name)
+
+
+def drop_output(stream: TextIO | None = None) -> None:
+    """Let what is still buffered go nowhere, or the interpreter fails on it once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
+
+
+def guard() -> None:
+    """Escape control characters in what this process writes to stdout and stderr."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, SafeStream):
+            setattr(sys, name, SafeStream(stream))

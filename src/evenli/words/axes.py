@@ -30,10 +30,8 @@ from evenli.words.tables import Table, read_toml
 
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
-AND = "|"
-"""Between the groups of a word that is stereotyped with several."""
-TIMES = "__"
-"""Between the two parts of a group's name on an axis that is the product of two: ``female__nigerian``."""
+AND = "|"  # between the groups of a word that is stereotyped with several
+TIMES = "__"  # between the two parts of a group's name on an axis that is the product of two: ``female__nigerian``
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class Occupation:
 
     word: str
     stereotype: str
-    key: str
-    """Language-independent identity: the word of the stereotype table, which is English for the shipped axis."""
+    key: str  # language-independent identity: the word of the stereotype table, which is English for the shipped axis
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -64,19 +61,13 @@ class Language:
     """The words of an axis in one language."""
 
     group_words: Mapping[str, str]
-    person: str
-    """Word that names no group."""
+    person: str  # word that names no group
     templates: Table
-    gold: Table
-    """Unmistakable pairs: label, premise, hypothesis."""
-    revealing: Table
-    """Words that give a group away: word, group."""
-    occupations: Table | None = None
-    """Translation of the stereotype table: en, word; None if its words are used as they are."""
-    lists: Mapping[str, Table] = field(default_factory=dict)
-    """Further occupation lists by name: word, stereotype or women_percent."""
-    wordings: Table | None = None
-    """Ways to say the same: nouns, determiners, frames and hypothesis forms; None if there are none."""
+    gold: Table  # unmistakable pairs: label, premise, hypothesis
+    revealing: Table  # words that give a group away: word, group
+    occupations: Table | None = None  # stereotype table translated: en, word; None if its words are used as they are
+    lists: Mapping[str, Table] = field(default_factory=dict)  # further ones by name: word, stereotype or women_percent
+    wordings: Table | None = None  # ways to say the same: nouns, determiners, frames and hypothesis forms
 
 
 @dataclass(frozen=True)
@@ -91,18 +82,12 @@ class Axis:
     assumptions: tuple[str, ...]
     groups: tuple[Group, ...]
     languages: Mapping[str, Language]
-    typed_words: tuple[tuple[str, str], ...]
-    """(Word, stereotype) in table order, exclusions applied."""
-    scores: Mapping[str, float]
-    """Continuous stereotype score of a word, for axes that type by threshold; its sign is that of a group."""
-    suite: str = registry.DEFAULT_SUITE
-    """The suite that an audit of this axis asks by default."""
-    thing: str = "word"
-    """What its words are, in the singular: job, trait."""
-    list_things: Mapping[str, str] = field(default_factory=dict)
-    """What the words of a further list are, where that is something else."""
-    parts: tuple[str, ...] = ()
-    """The two axes that it is the product of; empty for a single one."""
+    typed_words: tuple[tuple[str, str], ...]  # (word, stereotype) in table order, exclusions applied
+    scores: Mapping[str, float]  # stereotype scores of axes that type by threshold; the sign is that of a group
+    suite: str = registry.DEFAULT_SUITE  # the suite that an audit of this axis asks by default
+    thing: str = "word"  # what its words are, in the singular: job, trait
+    list_things: Mapping[str, str] = field(default_factory=dict)  # the same for further lists, where that differs
+    parts: tuple[str, ...] = ()  # the two axes that it is the product of; empty for a single one
 
     @property
     def group_names(self) -> tuple[str, ...]:

@@ -108,17 +108,14 @@ class GenderWords:
         kinds = name_kinds()
         if isinstance(words, str) or isinstance(names, str):
             raise InputError("gender words and names are lists of words, not one string")
-        self.words = frozenset(words) if words is not None else _listed_words()
+        listed = word_classes("gender_word_list.csv", "group").values()
+        self.words = frozenset(words if words is not None else chain.from_iterable(listed))
         if names is None:
             names = (name for name in given_names() if "never" not in kinds.get(name, ()))
         self.names = frozenset(names)
         self.doubtful = frozenset(name for name in self.names if "word" in kinds.get(name, ()))
         listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
         self.identity = f"gender-words:{hash_text(listing)[:16]}"
-
-    def __len__(self) -> int:
-        """Words and names."""
-        return len(self.words) + len(self.names)
 
     def has(self, token: str, *, initial: bool = False) -> bool:
         """True if a token states a gender; ``initial`` says that it begins a sentence."""
@@ -137,18 +134,17 @@ class GenderWords:
 
 
 @cache
-def _listed_words() -> frozenset[str]:
-    return frozenset(row["word"] for row in read_table("gender_word_list.csv", ("word", "group", "source")))
+def sides(table: str) -> dict[str, str]:
+    """The gender of every word of a table with the columns male and female."""
+    return {row[side]: side for row in read_table(table, ("male", "female")) for side in ("male", "female")}
 
 
 @cache
 def given_names() -> frozenset[str]:
     """First names of both genders that the swap knows."""
-    rows = read_table("swap_names.csv", ("male", "female"))
-    return frozenset(row[column] for row in rows for column in ("male", "female"))
+    return frozenset(sides("swap_names.csv"))
 
 
-@cache
 def name_kinds() -> dict[str, frozenset[str]]:
     """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name."""
     return word_classes("swap_name_words.csv", "name", "kind")

@@ -57,8 +57,7 @@ def cards() -> tuple[Card, ...]:
 class Table:
     """A table or list that a TOML file names, or that stands in it: the file, or the rows."""
 
-    name: str
-    """File name, or where in the TOML file it stands; for messages and data cards."""
+    name: str  # of the file, or where in the TOML file it stands; for messages and data cards
     source: Path | tuple[Any, ...]
 
     @classmethod

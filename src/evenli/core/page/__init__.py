@@ -25,8 +25,7 @@ from evenli.core.errors import InputError
 from evenli.core.format import number
 from evenli.core.io import write_atomic
 
-LIMIT = 3_000_000
-"""Bytes; a page must open on a phone and travel by mail."""
+LIMIT = 3_000_000  # bytes; a page must open on a phone and travel by mail
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
 """Colours of drawings that style.css exchanges in dark mode; it finds them by these very values."""
 
@@ -118,11 +117,8 @@ def policy(css: str, js: str) -> str:
 
 def mark_words(text: str, weights: Mapping[str, float | str]) -> Cell:
     """A text with its gendered words marked: ``weights`` by lower-case word."""
-    parts: list[str | tuple[str, float | str]] = []
-    for piece in re.split(r"(\w+)", text):
-        weight = weights.get(piece.lower())
-        parts.append(piece if weight is None else (piece, weight))
-    return Cell(parts)
+    pieces = ((piece, weights.get(piece.lower())) for piece in re.split(r"(\w+)", text))
+    return Cell([piece if weight is None else (piece, weight) for piece, weight in pieces])
 
 
 def write_page(text: str, path: str | Path) -> Path:

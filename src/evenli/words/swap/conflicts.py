@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise, permutations
 
 from evenli.words import read_table
+from evenli.words.lists import sides
 from evenli.words.swap.names import is_capitalised, name_pairs, word_at
 from evenli.words.swap.pronoun_case import context, words
 
@@ -27,15 +28,13 @@ REASONS = {
 """Why a text has no swapped copy, for people."""
 
 _NAMED = context["person_title"]
-_CIVIL = frozenset({"Mr", "Mrs", "Ms", "Miss"})
-TITLES = _NAMED | _CIVIL
-"""Gendered titles that stand before a name."""
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
+_CIVIL = _FEMALE_TITLES | {"Mr"}
+TITLES = _NAMED | _CIVIL  # gendered titles that stand before a name
 _TITLE_OR_PRONOUN = frozenset(
     ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
 )
-Changes = Sequence[tuple[int, str]]
-"""Place and new word of everything that changes in one text."""
+Changes = Sequence[tuple[int, str]]  # place and new word of everything that changes in one text
 
 
 @cache
@@ -45,12 +44,6 @@ def bodies(lang: str) -> dict[str, str]:
     return {form: row["gender"] for row in rows for form in (row["word"], row["word"].capitalize())}
 
 
-@cache
-def sides(table: str) -> dict[str, str]:
-    """The gender of every word of a table with the columns male and female."""
-    return {row[side]: side for row in read_table(table, ("male", "female")) for side in ("male", "female")}
-
-
 def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
     """Every word, and "giving birth", which only the two words together say."""
     yield from parts[1::2]
@@ -58,14 +51,19 @@ def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
         yield from (f"{word} birth".lower() for word, other in pairwise(parts[1::2]) if other == "birth")
 
 
-def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
+def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str], lang: str) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    listed = bodies("en")
-    stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+    listed = bodies(lang)
+    if lang == "en":
+        stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+    else:
+        wholes = ["".join(parts) for parts in texts]
+        stated = {gender for word, gender in listed.items() if any(word in whole for whole in wholes)}
     if not stated:
         return False
     # First names, and spellings that no table has, could be of either gender.
-    genders = {sides("swap_words.csv").get(word.lower(), "either") for word in changed}
+    gender_of = sides("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv")
+    genders = {gender_of.get(word.lower(), "either") for word in changed}
     return bool(stated & genders) or "either" in genders
 
 
@@ -76,19 +74,14 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
         return False
     if following in words.place_tail or following in context["place_tail"]:
         return False  # "Duke University", "King Street"
-    return word in _NAMED or (
-        word in _CIVIL and following in name_pairs() and is_capitalised(word_at(parts, index + 4))
-    )
+    return word in _NAMED or (following in name_pairs() and is_capitalised(word_at(parts, index + 4)))
 
 
 def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
     """True if two of Mrs, Ms and Miss stand before the same name and would both become Mr."""
-    titles: dict[str, set[str]] = {}
-    for parts in texts:
-        for index in range(1, len(parts) - 2, 2):
-            if parts[index] in _FEMALE_TITLES:
-                titles.setdefault(parts[index + 2], set()).add(parts[index])
-    return any(len(kinds) > 1 for kinds in titles.values())
+    pairs = (pair for parts in texts for pair in pairwise(parts[1::2]))
+    titled = {(title, name) for title, name in pairs if title in _FEMALE_TITLES}
+    return len(titled) > len({name for _, name in titled})
 
 
 def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> bool:
@@ -101,29 +94,19 @@ def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], cha
         return True
     if changes[0]:
         return False
+    first, *rest = texts
+    others = [(parts, i) for parts, changed in zip(rest, changes[1:], strict=True) for i, _ in changed if i % 2]
+    titled = {word_at(parts, index + 2) for parts, index in others if parts[index] in _CIVIL}
+    # Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder".
+    behind = zip(first[1::2], first[2::2], first[3::2], strict=False)
     if any(
-        _titled(parts, changed) & _surnames(texts[0]) for parts, changed in zip(texts[1:], changes[1:], strict=True)
+        gap == " " and surname in titled and is_capitalised(surname) and is_capitalised(word)
+        for word, gap, surname in behind
     ):
         return True
-    return any(word in name_pairs() for word in texts[0][1::2]) and any(
-        index % 2 and parts[index].lower() not in _TITLE_OR_PRONOUN
-        for parts, changed in zip(texts[1:], changes[1:], strict=True)
-        for index, _ in changed
+    return any(word in name_pairs() for word in first[1::2]) and any(
+        parts[index].lower() not in _TITLE_OR_PRONOUN for parts, index in others
     )
-
-
-def _titled(parts: Sequence[str], changes: Changes) -> set[str]:
-    """The names behind Mr, Mrs, Ms and Miss."""
-    return {word_at(parts, index + 2) for index, _ in changes if parts[index] in _CIVIL}
-
-
-def _surnames(parts: Sequence[str]) -> set[str]:
-    """Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder"."""
-    return {
-        second
-        for first, gap, second in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
-        if gap == " " and is_capitalised(first) and is_capitalised(second)
-    }
 
 
 def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:

@@ -24,10 +24,6 @@ _KANA = re.compile(r"[\u3041-\u30fa\uff66-\uff9f]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]")
 _OTHER = re.compile(r"[\u0370-\u1cff\uac00-\ud7a3]")
-_ENGLISH = context["english"]
-# Function words of German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Vietnamese, Indonesian and
-# Swedish that are no English words.
-_FOREIGN = context["foreign"]
 
 
 def text_language(text: str) -> str:
@@ -42,7 +38,9 @@ def text_language(text: str) -> str:
     if not latin:
         return EMPTY
     tokens = re.findall(r"\w+", text.lower())
-    english, foreign = (sum(token in listed for token in tokens) for listed in (_ENGLISH, _FOREIGN))
+    # Foreign are function words of German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Vietnamese,
+    # Indonesian and Swedish that are no English words.
+    english, foreign = (sum(token in context[kind] for token in tokens) for kind in ("english", "foreign"))
     return UNKNOWN if foreign > max(1, english) else "en"
 
 

@@ -14,29 +14,21 @@ from collections.abc import Sequence
 from functools import cache
 
 from evenli.words import read_table
-from evenli.words.lists import name_kinds
+from evenli.words.lists import name_kinds, sides
 from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
-ALONE = 700
-"""Names up to this rank of popularity may stand alone; rarer ones need a surname behind them."""
+ALONE = 700  # names up to this rank of popularity may stand alone; rarer ones need a surname behind them
 _WITH_SURNAME = 1500
-_AMBIGUOUS = 400
-"""A name that is also a word or a surname needs a surname behind it and a rank up to this one."""
+_AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one
 
 _SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘`]")
-_ROMAN = re.compile(r"[IVX]+")
 _DETERMINERS = frozenset(
     {"a", "an", "the", "this", "that", "these", "every", "no", "la", "le", "de", "du", "del", "los"}
 )
-_INITIAL = re.compile(r"[A-Z]")
 _TITLES = words.title | context["title"]
 _PLACE_HEADS = words.place_head | context["place_head"]
 _TAILS = words.place_tail | context["place_tail"]
-# Tails that are surnames as well: "James Hill" is a person, "Jackson Hill" a place.
-_SURNAME_TAILS = context["surname_tail"]
-# What people do and machines, towns or firms rarely do: enough for a name that could be a place.
-_PERSON_VERBS = context["person_verb"]
 
 
 @cache
@@ -81,26 +73,16 @@ def in_title_case(parts: Parts) -> bool:
 def first_names(texts: Sequence[Parts]) -> set[str]:
     """The words that are first names of people, in all texts of the document."""
     table, kinds = name_pairs(), name_kinds()
-    accepted: set[str] = set()
-    refused: set[str] = set()
-    for parts in texts:
-        places = [i for i in range(1, len(parts), 2) if parts[i] in table]
-        if not places:
-            continue
-        headline = in_title_case(parts)
-        for index in places:
-            name = parts[index]
-            if "never" in kinds.get(name, ()) or _speaks_against(parts, index):
-                refused.add(name)
-            elif not headline and _speaks_for(parts, index):
-                accepted.add(name)
-    return accepted - refused
+    uses = [(parts, i) for parts in texts for i in range(1, len(parts), 2) if parts[i] in table]
+    refused = {parts[i] for parts, i in uses if "never" in kinds.get(parts[i], ()) or _speaks_against(parts, i)}
+    others = ((parts, i) for parts, i in uses if parts[i] not in refused)
+    return {parts[i] for parts, i in others if not in_title_case(parts) and _speaks_for(parts, i)}
 
 
 def _surname_behind(parts: Parts, index: int) -> bool:
     """True before a capitalised word, perhaps behind an initial: "John Hill", "George W. Bush"."""
     place, gap = index + 2, parts[index + 1] if index + 1 < len(parts) else ""
-    if gap == " " and _INITIAL.fullmatch(word_at(parts, place)) and word_at(parts, place) != "I":
+    if gap == " " and re.fullmatch("[A-Z]", word_at(parts, place)) and word_at(parts, place) != "I":
         gap, place = parts[place + 1].lstrip("."), place + 2
     following = word_at(parts, place)
     return gap.strip(" ") == "" and gap != "" and is_capitalised(following) and following not in words.small_word
@@ -116,8 +98,9 @@ def _speaks_against(parts: Parts, index: int) -> bool:
     if (behind[:1] in {"-", "/", "@", "_"} and following) or (behind in {"'", "’"} and following == "t"):
         return True
     kinds = name_kinds().get(name, frozenset())
-    if behind == " " and (following in _TAILS or following.isdigit() or _ROMAN.fullmatch(following)):
-        return following != "I" and bool(following not in _SURNAME_TAILS or kinds)
+    if behind == " " and (following in _TAILS or following.isdigit() or re.fullmatch("[IVX]+", following)):
+        # Some tails are surnames as well: "James Hill" is a person, "Jackson Hill" a place.
+        return following != "I" and bool(following not in context["surname_tail"] or kinds)
     if behind.strip() == "&":
         return True
     if starts_sentence(parts, index):
@@ -144,7 +127,8 @@ def _speaks_for(parts: Parts, index: int) -> bool:
     surname = _surname_behind(parts, index)
     rank = _ranks()[name]
     if "place" in kinds:
-        return not surname and word_at(parts, index + 2).lower() in _PERSON_VERBS
+        # What people do and machines, towns or firms rarely do.
+        return not surname and word_at(parts, index + 2).lower() in context["person_verb"]
     if surname:
         return rank <= (_AMBIGUOUS if kinds else _WITH_SURNAME)
     return rank <= ALONE and not kinds & {"surname", "time"}
@@ -161,6 +145,5 @@ def _is_name_like(parts: Parts, index: int) -> bool:
 @cache
 def _role_words() -> frozenset[str]:
     """Words that may stand capitalised before a first name: gender words, offices and nationalities."""
-    rows = read_table("swap_words.csv", ("male", "female"))
-    listed = {row[side] for row in rows for side in ("male", "female")}
-    return frozenset(listed | {title.lower() for title in _TITLES} | {"state", "u.s", "minister", "spokesman"})
+    titles = (title.lower() for title in _TITLES)
+    return frozenset([*sides("swap_words.csv"), *titles, "state", "u.s", "minister", "spokesman"])

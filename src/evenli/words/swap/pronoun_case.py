@@ -91,7 +91,7 @@ def her_is_possessive(parts: Sequence[str], index: int) -> bool:
         return joint == "-" or (joint in {"'", "’"} and parts[index + 2].lower() == "s")
     if view.hyphen(1):
         return True
-    decisions = (rule(view) for rule in _HER_RULES)
+    decisions = (rule(view, view.prev, view.next, view.next2) for rule in _HER_RULES)
     return next((decision for decision in decisions if decision is not None), True)
 
 
@@ -150,9 +150,8 @@ def _coordinated(parts: Sequence[str], index: int) -> bool | None:
     return True
 
 
-def _her_time(view: View) -> bool | None:
+def _her_time(view: View, prev: str, word: str, after: str) -> bool | None:
     """When something happened: "fired her last week", but "on her last week"."""
-    word, prev, after = view.next, view.prev, view.next2
     if word in {"last", "next"} and (after in words.time or after == "to"):
         return prev in words.preposition and after != "to"
     if (word in words.number and after in words.time) or (word == "first" and not after):
@@ -165,9 +164,8 @@ def _her_time(view: View) -> bool | None:
     return None
 
 
-def _her_direction(view: View) -> bool | None:
+def _her_direction(view: View, prev: str, word: str, after: str) -> bool | None:
     """Nouns and adjectives that are also adverbs of place: "took her home", "her home town", "on her back"."""
-    word, prev, after = view.next, view.prev, view.next2
     if word in {"back", "home"}:
         if prev in words.preposition or (prev not in words.move and after not in words.determiner):
             return True
@@ -182,9 +180,8 @@ def _her_direction(view: View) -> bool | None:
     return None
 
 
-def _her_degree(view: View) -> bool | None:
+def _her_degree(view: View, prev: str, word: str, after: str) -> bool | None:
     """Numbers and words of degree: "her very first car", "likes her very much", "gave her two"."""
-    word, prev, after = view.next, view.prev, view.next2
     if word == "very":
         return after not in {"much", "well", "hard", "little", "often", "badly", "highly", ""}
     if word in {"own", "well", "enough"}:
@@ -202,43 +199,39 @@ def _her_degree(view: View) -> bool | None:
     return None
 
 
-def _her_auxiliary(view: View) -> bool | None:
+def _her_auxiliary(view: View, prev: str, word: str, after: str) -> bool | None:
     """Auxiliaries that are also nouns: "against her will", "her can of soup"."""
-    if view.next in {"will", "might"}:
-        behind = view.prev in words.preposition or view.prev == "all"
-        return not view.next2 or (behind and view.ends(2))
-    return view.next2 == "of" if view.next == "can" else None
+    if word in {"will", "might"}:
+        behind = prev in words.preposition or prev == "all"
+        return not after or (behind and view.ends(2))
+    return after == "of" if word == "can" else None
 
 
-def _her_idiom(view: View) -> bool | None:
+def _her_idiom(view: View, prev: str, word: str, after: str) -> bool | None:
     """Fixed phrases, and what someone is called: "called her Anna", "elected her mayor"."""
-    word, prev = view.next, view.prev
-    if (word, view.next2, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
+    if (word, after, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
         return False
     named = view.parts[view.index + 2][:1].isupper() and not view.shouted and not is_recipient(word)
-    if prev in words.naming and named:
-        return False
-    return False if prev in words.appoint and view.ends(2) else None
+    return False if (prev in words.naming and named) or (prev in words.appoint and view.ends(2)) else None
 
 
-def _her_adverb(view: View) -> bool | None:
+def _her_adverb(view: View, prev: str, word: str, after: str) -> bool | None:
     """Function words never follow a possessive; adverbs do only before a modifier and its noun."""
-    if view.next in words.function:
+    if word in words.function:
         return False
-    if not is_adverb(view.next):
+    if not is_adverb(word):
         return None
     # "her newly painted house", but "saw her slowly walking"
-    if is_modifier(view.next2) or view.next2.endswith("ing"):
+    if is_modifier(after) or after.endswith("ing"):
         return view.noun_behind_modifiers(2)
-    with_verb = view.prev in words.perceive or view.prev in words.let or view.prev in words.make
+    with_verb = prev in words.perceive or prev in words.let or prev in words.make
     return not (with_verb or view.ends(2) or view.ends(3))
 
 
-def _her_verb(view: View) -> bool | None:
+def _her_verb(view: View, prev: str, word: str, after: str) -> bool | None:
     """Infinitives behind let, make, see; finite verbs behind a phrase of place. None leaves it to later rules."""
-    word, prev = view.next, view.prev
-    closed = view.ends(2) or view.next2 == "back"
-    has_object = view.next2 in words.next_phrase
+    closed = view.ends(2) or after == "back"
+    has_object = after in words.next_phrase
     if prev in words.let and (word in words.verb or (has_object and not is_recipient(word))):
         return False
     if word in words.verb and (prev in words.make or prev in words.perceive or prev in words.have):
@@ -270,9 +263,8 @@ def _is_noun_behind(prev: str, word: str, closed: bool, has_object: bool) -> boo
     return word in words.noun_verb and not (closed and word not in words.noun_first)
 
 
-def _her_ing(view: View) -> bool | None:
+def _her_ing(view: View, prev: str, word: str, after: str) -> bool | None:
     """A word on -ing is verb form, modifier or noun: "saw her running", "her running shoes", "her singing"."""
-    word, prev, after = view.next, view.prev, view.next2
     noun_only = word in words.ing_noun or word.endswith(("swing", "string", "thing"))
     if not word.endswith("ing") or len(word) < 5 or noun_only:
         return None
@@ -292,37 +284,37 @@ def _her_ing(view: View) -> bool | None:
     return noun or not prev or after in {"", "and"} or (prev in words.preposition and prev != "to")
 
 
-def _her_two_objects(view: View) -> bool | None:
+def _her_two_objects(view: View, prev: str, word: str, after: str) -> bool | None:
     """A bare plural or mass noun behind a verb of giving is the gift, *her* the receiver: "gave her flowers"."""
-    if view.prev not in words.give_or_bring:
+    if prev not in words.give_or_bring:
         return None
     count = 1
     while not view.ends(count + 1) and count < 4:
         count += 1
     stop, last = view.after(count + 1), view.after(count)
     # "gave her dog water", "gave her flowers to a friend": another receiver is named.
-    if is_recipient(view.next) or is_recipient(last):
+    if is_recipient(word) or is_recipient(last):
         return True
     if stop in words.determiner or stop in {"to", "for", "away", "back", "up", "out", "off"}:
         return True
     if last in words.mass_noun or last in words.gift:
         return False
     plural = last.endswith("s") and not last.endswith(("ss", "us", "is"))
-    return False if plural and view.prev in words.give else None
+    return False if plural and prev in words.give else None
 
 
-def _her_modifier(view: View) -> bool | None:
+def _her_modifier(view: View, prev: str, word: str, after: str) -> bool | None:
     """An adjective or participle that no noun follows belongs to the verb: "made her happy"."""
-    word = view.next
     if not (is_adjective(word) or is_participle(word)):
         return None
     if word in {"favorite", "favourite", "young", "good", "left"} or view.noun_behind_modifiers(1):
         return True
     # "on her white": behind a preposition an adjective alone is a noun
-    return is_adjective(word) and view.prev in words.preposition
+    return is_adjective(word) and prev in words.preposition
 
 
-# The first rule that decides wins. Time stands before degree ("still", "two weeks") and before the auxiliaries ("may").
+# The first rule that decides wins; each sees the word before *her* and the two behind it. Time stands before degree
+# ("still", "two weeks") and before the auxiliaries ("may").
 _SINGLE_WORDS = (_her_time, _her_direction, _her_degree, _her_auxiliary, _her_idiom, _her_adverb)
 _HER_RULES = (*_SINGLE_WORDS, _her_verb, _her_ing, _her_two_objects, _her_modifier)
 

@@ -13,38 +13,10 @@ from evenli.words.swap.pronoun_case import context, her_is_possessive, his_is_de
 
 Decision = Callable[[Sequence[str], int, str], "str | None"]
 
-TITLES = context["swapped_title"]
-"""Words that stand before a name and still state the gender of a person."""
+TITLES = context["swapped_title"]  # words that stand before a name and still state the gender of a person
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "our", "your"})
-_VERBAL = context["before_verb"]
-# Of an adjective and "man" only these stand for no man: what is left of the word is a compound.
-_COMPOUNDS = {
-    "man": {"hour", "hours", "size", "sized", "portable", "month", "months", "day", "days"},
-    "king": {"size", "sized", "crab", "cobra", "pin", "penguin", "prawn", "prawns", "salmon"},
-    "queen": {"size", "sized", "bee", "ant", "anne"},
-    "cowboy": {"hat", "hats", "boot", "boots", "outfit", "outfits", "attire", "costume", "gear", "shirt"},
-    "boy": {"band", "bands", "scout", "scouts"},
-    "girl": {"band", "bands", "scout", "scouts"},
-    "sister": {"city", "cities", "company", "companies", "ship", "ships", "site", "project", "paper", "station"},
-    "mother": {"nature", "tongue", "earth", "lode", "ship", "board", "superior", "country"},
-    "father": {"christmas", "time"},
-    "lady": {"bug", "bugs", "luck", "liberty", "justice"},
-    "daddy": {"longlegs"},
-    "male": {"pattern"},
-    "daughter": {"cell", "cells"},
-    "gentlemen": {"club"},
-    "dude": {"ranch"},
-    "pa": {"day", "days"},
-}
-_BEFORE = {
-    "queen": {"drag", "drama", "dancing", "dairy"},
-    "queens": {"drag", "dairy"},
-    "king": {"burger", "lion", "drag", "martin"},
-    "daddy": {"sugar"},
-    "boy": {"oh", "but", "uh", "um"},
-    "man": {"oh", "hey", "spider", "iron", "burning", "bat"},
-    "father": {"god"},
-}
+# By class, with the word: what stands behind a gender word that is part of a compound, and what stands before one.
+_BEHIND, _BEFORE = context["compound_after"], context["compound_before"]
 
 
 def neighbours(parts: Sequence[str], index: int) -> tuple[str, str]:
@@ -61,7 +33,7 @@ def unless_compound(parts: Sequence[str], index: int, target: str) -> str | None
     # Capitalised, "Boy Scouts" is an organisation; in lower case the scouts are boys.
     if behind in {"scout", "scouts"} and parts[index].islower():
         return target
-    return None if behind in _COMPOUNDS.get(word, ()) or before in _BEFORE.get(word, ()) else target
+    return None if f"{word} {behind}" in _BEHIND or f"{before} {word}" in _BEFORE else target
 
 
 def man(parts: Sequence[str], index: int, target: str) -> str | None:
@@ -69,7 +41,7 @@ def man(parts: Sequence[str], index: int, target: str) -> str | None:
     before, behind = neighbours(parts, index)
     if behind in _OBJECTS and parts[index + 1] == " ":
         # "deckhands man the ropes": a plural before it is its subject.
-        if before in _VERBAL or (before.endswith("s") and not before.endswith("ss")):
+        if before in context["before_verb"] or (before.endswith("s") and not before.endswith("ss")):
             return None
         # "Man the lifeboats!" begins a sentence; a caption such as "Man the size of a bear" is rarer.
         if starts_sentence(parts, index) and behind in {"the", "your", "their"}:
@@ -190,14 +162,14 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
         behind = word_at(parts, index + 4)  # "Queen's University"
     if in_title_case(parts):
         return behind in words.place_tail and word in TITLES
-    if word.lower() in _OFFICES or word in {"He", "She"}:
+    if word.lower() in context["office"] or word in {"He", "She"}:
         return False  # "State Democratic Chairman Herman Hill", "Vice Chairman"
     if _stands_as_name(parts, index, before, behind):
         return True
     if starts_sentence(parts, index):
         if behind in words.place_tail and word in TITLES:
             return True
-        return is_capitalised(behind) and word.lower() in _IN_NAMES
+        return is_capitalised(behind) and word.lower() in context["in_names"]
     if behind in words.place_tail and not possessed:
         return True  # "King Street"
     if word in TITLES and is_capitalised(behind) and not possessed:
@@ -213,20 +185,15 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
     return word in {"Kings", "Queens", "Princes", "Dukes", "Craftsman"}
 
 
-_IN_NAMES = context["in_names"]
-_OFFICES = context["office"]
-
-
 def possessive(parts: Sequence[str], index: int, target: str) -> list[tuple[int, str]]:
     """What else changes where one plural ends in s and the other does not: "gentlemen's" and "ladies'"."""
     word = parts[index]
     ours, theirs = word[-1:].lower() == "s", target[-1:].lower() == "s"
     if ours == theirs or index + 1 >= len(parts) or parts[index + 1][:1] not in {"'", "’"}:
         return []
-    mark, behind = parts[index + 1], word_at(parts, index + 2)
-    plural = target.lower() in _PLURALS or word.lower() in _PLURALS
-    if not plural:
+    if _PLURALS.isdisjoint({target.lower(), word.lower()}):
         return []
+    mark, behind = parts[index + 1], word_at(parts, index + 2)
     if theirs and mark in {"'", "’"} and behind == "s":
         return [(index + 2, "")]
     # "the ladies' room", but not the quotation 'for ladies' that ends there.
@@ -240,7 +207,8 @@ _PLURALS = frozenset({"ladies", "gentlemen", "bridesmaids", "groomsmen", "barmai
 
 def decisions() -> dict[str, Decision]:
     """The rule of every word that has one, in the spellings of the text."""
-    rules: dict[str, Decision] = dict.fromkeys((*_COMPOUNDS, *_BEFORE), unless_compound)
+    words_of_compounds = [pair.split()[0] for pair in _BEHIND] + [pair.split()[1] for pair in _BEFORE]
+    rules: dict[str, Decision] = dict.fromkeys(words_of_compounds, unless_compound)
     rules |= {"man": man, "boy": exclaimed, "he": unless_word_part, "mans": unless_before_object}
     rules |= dict.fromkeys(("groom", "grooms"), unless_verb) | dict.fromkeys(("mistress", "mistresses"), mistress)
     cased = {case(word): rule for word, rule in rules.items() for case in (str, str.capitalize, str.upper)}

@@ -13,21 +13,25 @@ Three ways of doing it in English, for three purposes:
     other, each skipped if its target was itself replaced. So "a man and a woman" becomes "a woman and a woman", and
     *guys* becomes *girls* and then *boys*.
 
-Japanese and Chinese have the default mode only (``evenli.words.swap.cjk``).
+Japanese and Chinese have the default mode only. They have no spaces between words: listed words are found longest
+first, so that 女の子 is taken before 女, and words that merely hold a listed one (其他, 大丈夫, 母国) are listed as
+well and stay. No segmenter is used: names are left alone, and a gender word inside a longer word that nobody listed
+would change. ``studies/swap/quality.py`` says how often that happens.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
+from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
 from evenli.core.errors import InputError
 from evenli.words import read_table
 from evenli.words.lists import name_kinds
-from evenli.words.swap import cjk, conflicts
+from evenli.words.swap import conflicts
 from evenli.words.swap.names import first_names, name_pairs, word_at
 from evenli.words.swap.rules import Decision, decisions, in_proper_name, possessive
 
@@ -42,8 +46,7 @@ _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 _DEFAULT_LISTS = {"dolci", "evenli", "added"}
 # Abbreviations of states, illnesses and units, and the verb.
 _NO_WORDS = ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS")
-Changes = list[tuple[int, str]]
-"""Place and new word of everything that changes in one text."""
+Changes = list[tuple[int, str]]  # place and new word of everything that changes in one text
 
 
 class Change(NamedTuple):
@@ -60,8 +63,7 @@ class Swapped:
 
     texts: tuple[str, ...]
     changes: tuple[tuple[Change, ...], ...]
-    conflict: str = ""
-    """Key of ``conflicts.REASONS`` if the document had words to swap and was left alone."""
+    conflict: str = ""  # key of ``conflicts.REASONS`` if the document had words to swap and was left alone
 
     @classmethod
     def unchanged(cls, texts: Sequence[str], conflict: str = "") -> Swapped:
@@ -132,8 +134,8 @@ class Swapper:
                 self._arrows.pop(form, None)
             self._arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
         else:
-            self._split = partial(cjk.split, lang)
-            self._arrows = cjk.arrows(lang)
+            self._arrows, listed = _listed(lang)
+            self._split = listed.split
 
     @property
     def settings(self) -> dict[str, str | bool]:
@@ -196,16 +198,15 @@ class Swapper:
     def _conflict(self, split: list[list[str]], per_text: list[Changes], names: list[set[str]]) -> str:
         """Why the document cannot be swapped, or nothing."""
         changed = [parts[i] for parts, changes in zip(split, per_text, strict=True) for i, _ in changes if i % 2]
-        if self.lang != "en":
-            return conflicts.BODY if cjk.body_conflict(self.lang, ["".join(parts) for parts in split], changed) else ""
-        renamed = set.union(*names) if self.names else set()
-        if conflicts.body_conflict(split, changed):
+        if conflicts.body_conflict(split, changed, self.lang):
             return conflicts.BODY
-        for parts in split:
-            # Also titles without a partner (Lady, Father): the person's other words must not change.
-            for index in range(1, len(parts), 2):
-                if parts[index] in conflicts.TITLES and conflicts.title_conflict(parts, index, renamed):
-                    return conflicts.TITLE
+        if self.lang != "en":
+            return ""
+        renamed = set.union(*names) if self.names else set()
+        # Also titles without a partner (Lady, Father): the person's other words must not change.
+        titled = [(parts, i) for parts in split for i in range(1, len(parts), 2) if parts[i] in conflicts.TITLES]
+        if any(conflicts.title_conflict(parts, index, renamed) for parts, index in titled):
+            return conflicts.TITLE
         if conflicts.titles_collapse(split):
             return conflicts.COLLAPSE
         if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, per_text):
@@ -227,17 +228,28 @@ class Swapper:
         return text, tuple(_with_places(before, changed))
 
 
+@cache
+def _listed(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Every Japanese or Chinese word that changes, with its replacement; and what splits a text at listed words."""
+    rows = read_table(f"swap_words_{lang}.csv", ("male", "female", "ways"))
+    stays = {row["male"] for row in rows if row["ways"] == "stay"}
+    changes = dict(reversed([*_arrows(rows)]))  # of several rows of a word the first counts
+    words = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
+    return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
+
+
 def _word_arrows(lists: set[str]) -> dict[str, str]:
-    arrows: dict[str, str] = {}
-    for row in read_table("swap_words.csv", ("male", "female", "ways", "list")):
-        if row["list"] not in lists:
-            continue
-        # The one-way his -> her stands behind his -> hers in the table and replaces it.
+    # The one-way his -> her stands behind his -> hers in the table and replaces it.
+    rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
+    return dict(_arrows(row for row in rows if row["list"] in lists))
+
+
+def _arrows(rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
+    for row in rows:
         if row["ways"] in {"both", "to_female"}:
-            arrows[row["male"]] = row["female"]
+            yield row["male"], row["female"]
         if row["ways"] in {"both", "to_male"}:
-            arrows[row["female"]] = row["male"]
-    return arrows
+            yield row["female"], row["male"]
 
 
 # Lower case, capitalised (str.capitalize would lower the rest), upper case.
@@ -259,9 +271,7 @@ def _apply(parts: list[str], changes: Changes) -> str:
 
 
 def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> list[Change]:
-    starts = [0]
-    for part in parts:
-        starts.append(starts[-1] + len(part))
+    starts = list(accumulate(map(len, parts), initial=0))
     return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
 
@@ -274,8 +284,6 @@ def _agree(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
         for index in range(1, len(parts), 2)
         if parts[index][0].isupper() and index not in done and index > 1 and in_proper_name(parts, index)
     }
-    if not stays:
-        return per_text
     return [
         [(i, word) for i, word in changes if parts[i] not in stays]
         for parts, changes in zip(split, per_text, strict=True)
