@@ -30,9 +30,10 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from evenli.core.errors import EvenliError
+from evenli.core.estimate import Estimate
 from evenli.training.data import read_examples
 from evenli.training.nli import TrainSettings, evaluate, train
-from evenli.training.progress import Accuracy, accuracy
+from evenli.training.progress import accuracy, accuracy_text
 from evenli.training.recipe import Recipe
 
 PIECE = 15 << 20
@@ -206,7 +207,8 @@ def pack(arguments: argparse.Namespace) -> None:
         for role, files in (("dev", arguments.dev), ("test", arguments.test)):
             for file in files:
                 before, after = evaluate(source, [file], device="cpu"), evaluate_onnx(arguments.out, file)
-                lines.append(f"{Path(file).name} ({role}): {after}; before compression {before.value:.2%}")
+                shares = f"{accuracy_text(after)}; before compression {before.value:.2%}"
+                lines.append(f"{Path(file).name} ({role}): {shares}")
                 print(lines[-1])
         facts = source / "training.json"
         training = json.loads(facts.read_text(encoding="utf-8")) if facts.is_file() else {"identity": {}}
@@ -225,7 +227,7 @@ def pack(arguments: argparse.Namespace) -> None:
     write_card(arguments.out, fields, recipe)
 
 
-def evaluate_onnx(folder: Path, file: str) -> Accuracy:
+def evaluate_onnx(folder: Path, file: str) -> Estimate:
     """Accuracy of the packed model, as users run it."""
     from evenli.audit.models.base import ModelRequest
     from evenli.audit.models.onnx import OnnxModel

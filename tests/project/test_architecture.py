@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import evenli
 from evenli.audit.suites.base import get_suite
 
 SOURCE = Path(evenli.__file__).parent
+ROOT = Path(__file__).parents[2]
 FOUNDATION: dict[str, set[str]] = {"core": set(), "words": {"core"}, "stats": {"core"}}
 """What every room uses, and what of it each part may import."""
 PRODUCTS: dict[str, dict[str, str]] = {
@@ -220,3 +222,18 @@ def test_errors_of_the_library_fit_python_and_the_command_line(file: Path) -> No
     for other in OTHER_COMMANDS:
         texts = [text.replace(other, "") for text in texts]
     assert [text for text in texts if re.search("(^|[^-(a-z])--[a-z]", re.sub(r"\([^()]*\)|'[^']*'", "", text))] == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for name in ("tools", "benchmarks", "studies") for file in sorted((ROOT / name).rglob("*.py"))],
+    ids=lambda file: str(file.relative_to(ROOT)),
+)
+def test_a_script_imports_what_there_is(file: Path) -> None:
+    # Scripts that train or draw are not run by the tests; a name that moved away is noticed all the same.
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evenli"):
+            module = importlib.import_module(str(node.module))
+            missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+            for name in missing:
+                importlib.import_module(f"{node.module}.{name}")
