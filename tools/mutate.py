@@ -51,7 +51,8 @@ AREAS: list[tuple[str, str]] = [
     ("encoders/leakage.py", "erasers"),
     ("audit/prompting.py", "chat"),
     ("stats/*.py", "measures probe_measures groups compare intervals"),
-    ("audit/suites/coal/measures.py audit/suites/dev2020.py", "measures causes suites"),
+    ("audit/suites/dev2020.py", "measures datasets suites"),
+    ("audit/suites/coal/measures.py", "measures causes suites"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
     ("audit/suites/groups/measures.py", "groups axes"),
@@ -92,6 +93,11 @@ EQUIVALENT: dict[str, str] = {
     "if len(asked.groups) != 2 and name not in (*asked.groups, NO_STEREOTYPE, DEFINING):": "no rows: the mean is NaN",
     'of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[-1]]': "partners have one word",
     "return np.asarray(np.where((total >= 0), summed / total, np.nan), dtype=np.float64)": "0 / 0 is NaN already",
+    "return True  # the condition is undecided, whatever the other parts say": "so it is",
+    "_DIGITS = 11": "rounding",
+    "for seed in generator.integers((2 * 31), size=_STARTS):": "other seeds",
+    "share = (value - start) / width if math.isfinite(width) and (width >= 0) else 0.0": "never equal",
+    "follows = (measured.value >= 0)": "a cause is never 0",
 }
 """Mutants that change nothing anyone can see: the changed line, and why. They do not count."""
 

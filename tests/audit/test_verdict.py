@@ -347,6 +347,7 @@ def test_a_kind_of_pair_is_known(hits: int, n: int, known: bool) -> None:
         (5, 45, 50, False),  # right on less than half
         (5, 50, 45, True),
         (5, 55, 40, True),
+        (8, 14, 6, False),  # a fifth better, and p = 0.29
     ],
 )
 def test_another_label_order_must_fit_clearly_better(declared: int, swapped: int, neither: int, refused: bool) -> None:
@@ -566,6 +567,7 @@ def test_a_default_that_shows_in_stereotyped_jobs_only_is_not_even() -> None:
     audit = evenli.audit(reads_as("woman"), scoring=FAST)
     assert values(audit) == pytest.approx([0, 0, 0], abs=1e-6)
     assert names(audit.verdict) == {"default_of_stereotyped": ("female", "strong")}
+    assert [cause.label for cause in audit.verdict.causes] == ["assumes a woman for stereotyped jobs"]
     assert audit.verdict.code == "bias" and "woman" in audit.verdict.sentence and "100%" in audit.verdict.sentence
     assert fields(audit.result)["verdict.default_of_stereotyped"] is True
 

@@ -14,10 +14,20 @@ from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.estimate import Estimate
 from evenli.encoders.direction import bias_of, gender_direction
 from evenli.encoders.eraser import Erased, Eraser, load_eraser, projection
+from evenli.encoders.gendered import FEMALE, MALE
 from evenli.encoders.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
 from evenli.encoders.inlp import fit_inlp
 from evenli.encoders.leace import fit_leace, fit_leace_pairs
-from evenli.encoders.leakage import _correlation, _neighbour_bias, _over_seeds, _part, leakage, neighbour_clustering
+from evenli.encoders.leakage import (
+    HeldOut,
+    Labelled,
+    _correlation,
+    _neighbour_bias,
+    _over_seeds,
+    _part,
+    leakage,
+    neighbour_clustering,
+)
 from evenli.encoders.sent_debias import fit_sentence_debias
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.stats.intervals import wilson
@@ -589,12 +599,13 @@ def test_length_and_zero_rows_do_not_matter_for_neighbours() -> None:
     rows = np.random.default_rng(5).normal(size=(40, 3))
     rows[7] = 0
     bias = rows[:, 0] + 0.01
-    before, after = (
-        neighbour_clustering(x, bias, 4, generator=np.random.default_rng(0), most=10)
-        for x in (rows, rows * np.random.default_rng(6).uniform(0.1, 9, (40, 1)))
+    lengths = [1.0, *(np.random.default_rng(6).uniform(low, high, (40, 1)) for low, high in ((0.1, 9), (0.001, 0.1)))]
+    before, *others = (
+        neighbour_clustering(rows * length, bias, 4, generator=np.random.default_rng(0), most=10) for length in lengths
     )
-    assert before.correlation.value == pytest.approx(after.correlation.value)
-    assert before.accuracy.value == pytest.approx(after.accuracy.value) and before.accuracy.n == 20
+    for after in others:
+        assert before.correlation.value == pytest.approx(after.correlation.value)
+        assert before.accuracy.value == pytest.approx(after.accuracy.value) and before.accuracy.n == 20
     # The limits themselves are allowed: one word of each side, all rows but one as neighbours, rows 0 and 39.
     assert (
         neighbour_clustering(*(rows, bias, 39), generator=np.random.default_rng(0), most=1, asked=[0, 39]).accuracy.n
@@ -672,3 +683,19 @@ def test_a_probe_learns_from_four_fifths_rounded_up() -> None:
         drawn = _part(np.arange(count) + 7, rng)
         assert len(set(drawn.tolist())) == len(drawn) == part
         assert drawn.min() >= 7 and drawn.max() < count + 7
+
+
+def test_lean_by_hand() -> None:
+    """The cosine with the difference of the two means, less the median, at any length of the rows."""
+    words = np.array([[0.3, 0.1], [0.1, 0.1], [-0.1, 0.1], [-0.3, 0.1]])
+    labelled = Labelled(words, np.array([FEMALE, FEMALE, MALE, MALE]), words, np.array([FEMALE, FEMALE, MALE, MALE]))
+    neutral = np.array([[0.2, 0.0], [-0.2, 0.0], [0.0, 0.1], [0.03, 0.04], [-0.03, -0.14]])  # their mean is 0
+    found = HeldOut(labelled, neutral).lean()
+    cosines = np.array([1, -1, 0, 0.6, -0.03 / np.hypot(0.03, 0.14)])
+    assert found == pytest.approx(cosines - np.median(cosines))
+
+
+def test_too_few_words_of_a_side_are_counted_by_side() -> None:
+    bias = np.array([-0.5] * 8 + [0.0] * 3 + [0.5] * 2)
+    with pytest.raises(InputError, match="2 lean to one and 8 to the other"):
+        neighbour_clustering(np.eye(13), bias, 2, generator=np.random.default_rng(0), most=3)
