@@ -19,8 +19,8 @@ import pytest
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
-from evenli.audit.suites.probe.languages import build_probe_in
+from evenli.audit.suites.probe.build import build_probe, label_by_labour
+from evenli.audit.suites.probe.read import read_probe
 from evenli.audit.suites.probe.words import looks_english, names_person, probe_hypotheses, probe_occupations, word_class
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import read_rows
@@ -604,7 +604,9 @@ def test_the_probe_in_other_languages(lang: str) -> None:
     for row in frame.head(200).iter_rows(named=True):
         assert row["occupation"] in row["premise"]
         assert {"female": "女性", "male": "男性"}[row["group"]] in row["hypothesis"]
-    by_family = {family: build_probe_in(lang, per_occupation=2, family=family) for family in ("premise", "occupation")}
+    by_family = {
+        family: build_probe(lang=lang, per_occupation=2, family=family).pairs for family in ("premise", "occupation")
+    }
     assert all(row["premise"] in row["hypothesis"] for row in by_family["premise"].frame.iter_rows(named=True))
     assert all(row["occupation"] in row["hypothesis"] for row in by_family["occupation"].frame.iter_rows(named=True))
 

@@ -32,7 +32,8 @@ from evenli.audit.report.terminal import show_results
 from evenli.audit.suites.base import Request, data_by_suite, load_suite
 from evenli.audit.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe.build import build_probe, read_probe
+from evenli.audit.suites.probe.build import build_probe
+from evenli.audit.suites.probe.read import read_probe
 from evenli.cli import main
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring
