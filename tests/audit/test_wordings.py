@@ -80,7 +80,7 @@ def test_there_are_many_wordings_in_every_dimension(lang: str) -> None:
     everything = grid(wordings, ["built-in"])
     assert len(everything) >= 30 and len(set(everything)) == len(everything)
     assert len(wordings.group_nouns) >= 6 and len(wordings.choices["frame"]) >= 6 and len(wordings.choices["form"]) >= 3
-    assert {noun.kind for noun in wordings.nouns} == {"noun", "narrow", "pronoun", "name", "control"}
+    assert {noun.kind for noun in wordings.choices["noun"]} == {"noun", "narrow", "pronoun", "name", "control"}
     assert len(wordings.predicates(load_axis().templates(lang))) >= 30
 
 
@@ -91,7 +91,7 @@ def test_gold_is_neutral_by_construction(lang: str, pairs: dict[str, pl.DataFram
     revealing = axis.revealing_words(lang)
     names = {
         w.singular
-        for noun in read_wordings(axis, lang).nouns
+        for noun in read_wordings(axis, lang).choices["noun"]
         if noun.kind == NAME
         for s in noun.words.values()
         for w in s
