@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -109,7 +108,7 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
 def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
     """Which gender the model calls likelier overall: B averages this away where both genders dominate as many jobs."""
     first, second = _margins(sample)
-    return _mean(sample, np.sign(first - second), stereotype, signed=True)
+    return sample.paired.mean(np.sign(first - second), stereotype, signed=True)
 
 
 @_less(
@@ -120,7 +119,7 @@ def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     """How often entailment against contradiction comes out the same for both genders."""
     first, second = _margins(sample) >= 0
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_more(
@@ -131,7 +130,7 @@ def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities of entailment lie apart, neutral left out."""
     first, second = expit(_margins(sample))
-    return _mean(sample, np.abs(first - second), stereotype)
+    return sample.paired.mean(np.abs(first - second), stereotype)
 
 
 @_measure(
@@ -147,7 +146,7 @@ def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
     A difference that ignores the occupation gives one half. A model that makes no difference at all gives ties and thus
     0, so read it beside ``probe_ties``.
     """
-    return _mean(sample, leans_dominant(sample), stereotype)
+    return sample.paired.mean(leans_dominant(sample), stereotype)
 
 
 @_measure(
@@ -160,7 +159,7 @@ def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the two genders get exactly the same probability."""
     first, second = _margins(sample)
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_less(
@@ -171,7 +170,7 @@ def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     """S with neutral kept: how often the answer is the same for both genders."""
     first, second = sample.predicted[sample.paired.rows]
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_more(
@@ -182,7 +181,7 @@ def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
     """The gap with neutral kept: total-variation distance between the two answers."""
     first, second = sample.probabilities[sample.paired.rows]
-    return _mean(sample, np.abs(first - second).sum(axis=1) / 2, stereotype)
+    return sample.paired.mean(np.abs(first - second).sum(axis=1) / 2, stereotype)
 
 
 @_measure(
@@ -195,7 +194,7 @@ def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_neutral(sample: Sample, stereotype: str | None = None) -> Values:
     """How much probability S, dP and B leave out, on the label that is right for every premise."""
     neutral = sample.probabilities[:, LABELS.index(NEUTRAL)][sample.paired.rows]
-    return _mean(sample, neutral.mean(axis=0), stereotype)
+    return sample.paired.mean(neutral.mean(axis=0), stereotype)
 
 
 def occupation_curve(sample: Sample) -> pl.DataFrame:
@@ -262,10 +261,6 @@ def _margins(sample: Sample) -> Values:
         name = sample.frame["id"][int(unusable[0])]
         raise InputError(f"the logits of '{name}' are not finite numbers; predict it again")
     return np.asarray(margins[sample.paired.rows])
-
-
-def _mean(sample: Sample, values: NDArray[Any], stereotype: str | None, *, signed: bool = False) -> Values:
-    return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype, signed=signed)
 
 
 def _correlate(ours: Values, market: Values) -> Ranks:
