@@ -26,6 +26,7 @@ from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Record
 from evenli.core.store import RunDir, replacing
+from evenli.training.meta.captions import templates_from_captions
 from evenli.training.meta.folder import MetaFolder, level_name
 from evenli.training.meta.mixture import ControlledWords as ControlledWords
 from evenli.training.meta.mixture import Labels, Levels, class_sizes, mixtures, word_patterns
@@ -33,7 +34,7 @@ from evenli.training.meta.mixture import controlled_words as controlled_words
 from evenli.training.recipe import Design
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
-from evenli.words.scenes import compose_templates, template_key, templates_from_captions
+from evenli.words.scenes import compose_templates, template_key
 from evenli.words.templates import SLOT, fill
 
 DEV_WIDTH = 50
