@@ -1,4 +1,4 @@
-"""The words of the entailment-probability probe: occupations, open slots, hypotheses, names."""
+"""What the entailment-probability probe is made of: occupations, hypotheses, and the sentences of a corpus that fit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 from evenli.core.errors import InputError
 from evenli.core.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.core.labels import NEUTRAL
-from evenli.words import load_axis, read_table, word_classes
-from evenli.words.english import forms, open_slot
-from evenli.words.lists import given_names, name_kinds
+from evenli.words import load_axis, read_table
+from evenli.words.english import WORD, forms, looks_english, names_person, open_slot, word_class
 from evenli.words.templates import any_of, leaking_words
 
 NameFilter = Callable[[str], bool]
@@ -23,12 +22,7 @@ NameFilter = Callable[[str], bool]
 _TAGGER_MODELS = {"spacy": "spacy download en_core_web_sm", "nltk": "nltk.downloader popular"}
 FEWEST_WORDS = 2
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
-# English text has at least this share of function words and at most this share of letters beyond ASCII.
-_FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
 _GENDERS = {"female": "女性", "male": "男性"}  # adjectives, the same in Japanese and Chinese
-_COMMON_NAMES = 300  # ranks of first names that are also looked for in lower case
 
 
 def probe_occupations() -> dict[str, str]:
@@ -55,11 +49,6 @@ def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
 def women_percent() -> dict[str, float]:
     """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
     return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
-
-
-def word_class(role: str) -> frozenset[str]:
-    """The words of one role in ``probe_words.csv``."""
-    return word_classes("probe_words.csv", "role")[role]
 
 
 def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "en") -> dict[str, str]:
@@ -127,58 +116,12 @@ def stands_alone(text: str, match: re.Match[str], occupation: str) -> bool:
     return word in word_class("follower") or word.endswith(("ing", "ed", "ly")) or (word.endswith("s") and not plural)
 
 
-def looks_english(sentences: Sequence[str]) -> bool:
-    """Whether sentences are English, judged by their letters and by the share of English function words.
-
-    Fewer than 40 words are too little to judge by function words.
-
-    >>> looks_english(["The nurse is at work."]), looks_english(["护士在工作。"])
-    (True, False)
-    """
-    words = [word.lower() for sentence in sentences for word in _WORD.findall(sentence)]
-    letters = "".join(words)
-    if sum(not letter.isascii() for letter in letters) > _MOST_FOREIGN * len(letters):
-        return False
-    known = sum(word in word_class("function") for word in words)
-    return len(words) < _FEW_WORDS or known >= _LEAST_ENGLISH * len(words)
-
-
-def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
-    """Whether a sentence seems to name a person or a place, by capital letters alone.
-
-    Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The first
-    word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, a singular verb
-    follows, or the vocabulary is large. In lower case a given name counts if it is no English word. The rule is strict:
-    a false alarm costs a sentence, a name reveals a gender.
-
-    >>> names_person("The nurse met Anna."), names_person("Anna is a nurse."), names_person("The CEO rests on Monday.")
-    (True, True, False)
-    >>> names_person("the nurse met anna."), names_person("will the nurse rest?")
-    (True, False)
-    """
-    words = _WORD.findall(sentence)
-    for position, full in enumerate(words):
-        word = re.sub(r"['’]\w+$", "", full)
-        acronym = word.isupper() and len(word) > 1
-        if word in _lower_names():
-            return True
-        if not word[0].isupper() or acronym or word.lower() in _common_words():
-            continue
-        if position:
-            return True
-        verb = len(words) > 1 and words[1].lower() in word_class("singular") and not word.endswith("ing")
-        telling = verb or word in given_names() or len(vocabulary) >= _TELLING_VOCABULARY
-        if telling and word.lower() not in vocabulary:
-            return True
-    return False
-
-
 def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpus: Sequence[str]) -> list[bool]:
     """For every candidate, whether it names a person; ``corpus`` shows which words are written in lower case."""
     if not isinstance(name_filter, str):
         return [bool(name_filter(text)) for text in candidates]
     if name_filter == "lists":
-        vocabulary = {word for text in corpus for word in _WORD.findall(text) if word.islower()}
+        vocabulary = {word for text in corpus for word in WORD.findall(text) if word.islower()}
         return [names_person(text, vocabulary) for text in candidates]
     download = f"python -m {_TAGGER_MODELS[name_filter]}"
     try:
@@ -194,23 +137,6 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
         return [any(hasattr(node, "label") and node.label() == "PERSON" for node in tree) for tree in trees]
     except (OSError, LookupError) as error:
         raise InputError(f"name_filter {name_filter} needs its English models: {download}") from error
-
-
-@cache
-def _lower_names() -> frozenset[str]:
-    """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
-    rows = read_table("swap_names.csv", ("rank", "male", "female"))
-    common = (row[column] for row in rows if int(row["rank"]) <= _COMMON_NAMES for column in ("male", "female"))
-    names = {name.lower() for name in common if not name_kinds().get(name) and len(name) > 3}
-    return frozenset(names - _common_words())
-
-
-@cache
-def _common_words() -> frozenset[str]:
-    """Lower-case words that are no names although they may be capitalised."""
-    occupations = {part for name in probe_occupations() for form in forms(name) for part in form.lower().split()}
-    roles = ("calendar", "function", "determiner", "follower", "pronoun")
-    return frozenset(occupations).union(*map(word_class, roles))
 
 
 def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
