@@ -29,7 +29,6 @@ from evenli.audit.suites.robust.stability import (
     RobustResult,
     across,
     across_views,
-    prediction_interval,
     variance_shares,
     view_rows,
 )
@@ -37,6 +36,7 @@ from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
 from evenli.core.estimate import Estimate
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.intervals import prediction_interval
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
 from evenli.words.templates import leaking_words, looks_like

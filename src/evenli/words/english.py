@@ -66,12 +66,12 @@ def open_slots(text: str, occupation: str) -> str:
     return any_of(forms(occupation)).sub(SLOT, text)
 
 
-def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
+def open_slot(match: re.Match[str], occupation: str) -> str:
     """The slot that remembers number and capital letter of a mention."""
     word = " ".join(match.group().split())
     slot = next(slot for form, slot in forms(occupation).items() if form.lower() == word.lower())
     # The capital of an acronym says nothing, unless it opens the sentence.
-    capital = word[0].isupper() and (occupation[0].islower() or not re.search(r"\w", text[: match.start()]))
+    capital = word[0].isupper() and (occupation[0].islower() or not re.search(r"\w", match.string[: match.start()]))
     return slot.replace("[", "[^") if capital else slot
 
 

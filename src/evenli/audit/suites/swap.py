@@ -269,15 +269,11 @@ class Swap(Suite):
         flipped = np.flatnonzero(before != after)
         # The largest changes are shown: a flip by a hair's breadth says little.
         shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
+        cut = sample.frame.select(pl.col("premise", "hypothesis").str.slice(0, _LONGEST), pl.col("gold").fill_null(""))
         flips = []
         for at in shown.tolist():
-            original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
-            texts = {
-                f"{column}{end}": row[column][:_LONGEST]
-                for end, row in (("", original), ("_swapped", swapped))
-                for column in ("premise", "hypothesis")
-            }
-            flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
+            (premise, hypothesis, gold), (other, asked, _) = (cut.row(int(row)) for row in rows[:, at])
+            flips.append(Flip(premise, hypothesis, other, asked, gold, LABELS[before[at]], LABELS[after[at]]))
         transitions = Counter(
             f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True)
         )

@@ -230,8 +230,8 @@ def _from_corpus(
     if empty:
         raise InputError(
             f"{corpus} has no usable sentence for {len(empty)} of {len(premises)} occupations "
-            f"({', '.join(empty)}) and none to put them into; of {pool.matched} sentences with an occupation "
-            f"{len(pool.kept)} passed the filters ({_listed(pool.dropped)}); give a larger corpus"
+            f"({', '.join(empty)}) and none to put them into; of {pool.counts['matched']} sentences with an occupation "
+            f"{len(pool.kept)} passed the filters ({_listed(pool.counts['dropped'])}); give a larger corpus"
         )
     short = {name: len(texts) for name, texts in premises.items() if len(texts) < settings.per_occupation}
     only_filled = [name for name, count in counts.items() if not count["found"]]
@@ -242,10 +242,7 @@ def _from_corpus(
         notes.append("the corpus has no capital letters, so only listed first names are seen; spacy or nltk see more")
     return premises, ProbeReport(
         **_card(settings),
-        sentences=pool.sentences,
-        matched=pool.matched,
-        dropped=dict(pool.dropped),
-        kept=len(pool.kept),
+        **pool.counts,
         placeholders=len({sentence.template for sentence in pool.kept if sentence.movable}),
         occupations=counts,
         only_filled=only_filled,

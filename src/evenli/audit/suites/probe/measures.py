@@ -211,7 +211,8 @@ def occupation_curve(sample: Sample) -> pl.DataFrame:
     return (
         rows.with_columns(pl.Series(name, values) for name, values in columns.items())
         .group_by("occupation", "stereotype", maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col(*columns).mean())
+        # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
+        .agg(pl.len().alias("n"), pl.col(*columns).mean().round(_DIGITS))
         .sort("dp", "occupation", descending=[True, False])
     )
 
@@ -273,10 +274,7 @@ def _correlate(ours: Values, market: Values) -> Ranks:
 
 def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> ProbeResult:
     """The result of a run."""
-    # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
-    curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
-    curve = curve.sort("dp", "occupation", descending=[True, False])
-    women = women_percent()
+    curve, women = occupation_curve(sample), women_percent()
     rows = []
     for row in curve.iter_rows(named=True):
         share = women.get(row["occupation"].lower(), math.nan)

@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from evenli.core.errors import InputError
 from evenli.core.io import find_columns, is_plain_text, iter_rows, iter_text
@@ -89,27 +90,27 @@ def check_balance(stereotypes: Iterable[str], where: str) -> None:
         raise InputError(f"{where} has no {' and no '.join(missing)}-dominated occupation; the probe needs both")
 
 
-def is_person(text: str, match: re.Match[str], occupation: str) -> bool:
+def is_person(match: re.Match[str], occupation: str) -> bool:
     """Whether a mention is a noun where it might be a verb: ``two security guards``, but not ``a family cooks``.
 
     A determiner stands before it, or before one word more and agrees with it in number, as a verb would not.
     """
     if occupation not in word_class("verb"):
         return True
-    before = re.search(r"(?:(\w+) )?(\w+) $", text[: match.start()].lower())
+    before = re.search(r"(?:(\w+) )?(\w+) $", match.string[: match.start()].lower())
     if before is None:
         return False
-    agreeing = word_class("many" if _is_plural(text, match, occupation) else "one")
+    agreeing = word_class("many" if "Subs" in open_slot(match, occupation) else "one")
     return before[2] in word_class("determiner") or before[1] in agreeing
 
 
-def stands_alone(text: str, match: re.Match[str], occupation: str) -> bool:
+def stands_alone(match: re.Match[str], occupation: str) -> bool:
     """Whether a mention is a whole noun phrase but for its determiner, so that another occupation fits as well."""
-    plural = _is_plural(text, match, occupation)
-    before = re.search(r"(\w+)\W*$", text[: match.start()].lower())
+    plural = "Subs" in open_slot(match, occupation)
+    before = re.search(r"(\w+)\W*$", match.string[: match.start()].lower())
     if not (before[1] in word_class("determiner") if before else plural):
         return False
-    after = re.match(r"\s*([^\W\d_]+(?:['’][^\W\d_]+)*)", text[match.end() :])
+    after = re.match(r"\s*([^\W\d_]+(?:['’][^\W\d_]+)*)", match.string[match.end() :])
     if not after:
         return True
     word = after[1].lower()
@@ -139,10 +140,6 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
         raise InputError(f"name_filter {name_filter} needs its English models: {download}") from error
 
 
-def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
-    return "Subs" in open_slot(text, match, occupation)
-
-
 @dataclass(frozen=True)
 class Sentence:
     """A sentence that can be a premise: it is about one occupation."""
@@ -155,12 +152,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Pool:
-    """Candidates of a corpus after all filters, with what fell out on the way."""
+    """Candidates of a corpus after all filters, and how many sentences were read, matched, dropped and kept."""
 
-    sentences: int
-    matched: int
-    dropped: Counter[str]
     kept: list[Sentence]
+    counts: dict[str, Any]
     has_capitals: bool
 
 
@@ -188,16 +183,16 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
         if reason:
             dropped[reason] += 1
             continue
-        name, template = names.pop(), text
-        for match in reversed(matches):
-            template = template[: match.start()] + open_slot(text, match, name) + template[match.end() :]
-        passed.append(Sentence(text, name, template, all(stands_alone(text, match, name) for match in matches)))
+        name = names.pop()
+        template = finder.sub(partial(open_slot, occupation=name), text)
+        passed.append(Sentence(text, name, template, all(stands_alone(match, name) for match in matches)))
     # Names come last: a tagger is slow, and few sentences get this far.
     flags = person_flags([sentence.text for sentence in passed], name_filter, sentences)
     if any(flags):
         dropped["name"] = sum(flags)
     kept = [sentence for sentence, flag in zip(passed, flags, strict=True) if not flag]
-    return Pool(len(sentences), matched, dropped, kept, any(sentence.text[0].isupper() for sentence in passed))
+    counts = {"sentences": len(sentences), "matched": matched, "dropped": dict(dropped), "kept": len(kept)}
+    return Pool(kept, counts, any(sentence.text[0].isupper() for sentence in passed))
 
 
 def _objection(
@@ -206,7 +201,7 @@ def _objection(
     """Why a sentence with these occupations cannot be a premise; None if it can."""
     if len(names) > 1:
         return "several occupations"
-    if not all(is_person(text, match, next(iter(names))) for match in matches):
+    if not all(is_person(match, next(iter(names))) for match in matches):
         return "perhaps a verb"
     if leaking_words(text, revealing, "en"):
         return "gender word"

@@ -19,6 +19,7 @@ from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.extras import need
 from evenli.core.format import number
 from evenli.core.record import Number, Record
+from evenli.stats.intervals import prediction_interval
 from evenli.stats.sample import Sample
 
 STABLE = 0.9
@@ -143,21 +144,6 @@ class ViewCause(Record, frozen=True):
         return self.holds / self.judged if self.judged else math.nan
 
 
-def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Ends between which a further value like these lies, and in which share of cases; the extremes of few values.
-
-    Of n values and a further one, each is equally likely to be the k-th smallest of all n + 1.
-
-    >>> prediction_interval(range(39))
-    (0.0, 38.0, 0.95)
-    """
-    ordered, n = sorted(float(value) for value in values), len(values)
-    if n < 2:
-        return math.nan, math.nan, math.nan
-    cut = max(1, math.floor((n + 1) * (1 - level) / 2 + 1e-9))
-    return ordered[cut - 1], ordered[n - cut], (n + 1 - 2 * cut) / (n + 1)
-
-
 def side(cause: str, value: float) -> int:
     """The sign of a cause; of undirected error, whether it is more than negligible."""
     if cause == "undirected":
@@ -179,7 +165,7 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
         # Undirected error has no other sign; its quiet side is below the limit.
         certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
         low, high, level = prediction_interval([estimate.value for estimate in estimates])
-        numbers = CauseRow(
+        row = CauseRow(
             cause=cause,
             **fields_of("usual", usual),
             **fields_of("mean", mean),
@@ -192,7 +178,7 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
             reversed=certain[1],
             verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if rows[0].judged else 0,
         )
-        causes.append(numbers)
+        causes.append(row)
     return causes
 
 
