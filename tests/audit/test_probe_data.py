@@ -21,11 +21,12 @@ from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.files import write_pairs
 from evenli.audit.suites.probe.build import build_probe, label_by_labour
 from evenli.audit.suites.probe.read import read_probe
-from evenli.audit.suites.probe.words import probe_hypotheses, probe_occupations
+from evenli.audit.suites.probe.words import probe_hypotheses
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import read_rows
 from evenli.words import load_axis, read_lines, read_table
 from evenli.words.english import cluster_key, fill_slots, looks_english, names_person, word_class
+from evenli.words.lists import probe_occupations
 from evenli.words.templates import leaking_words
 
 TWO = {"nurse": "female", "driver": "male"}

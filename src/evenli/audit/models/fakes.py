@@ -34,6 +34,7 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, label
 from evenli.words import Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.english import forms
+from evenli.words.lists import probe_occupations
 from evenli.words.templates import any_of
 
 _PROFESSION = re.compile(r"\ba (female|male) (?:profession|occupation)\b", re.IGNORECASE)
@@ -124,8 +125,6 @@ class FakeModel:
 
     @cached_property
     def _probed(self) -> dict[str, tuple[str, bool]]:
-        from evenli.audit.suites.probe.words import probe_occupations
-
         # Each group apart, so that any rate follows both alike.
         roles: dict[str, tuple[str, bool]] = {}
         for group in dict.fromkeys(probe_occupations().values()):

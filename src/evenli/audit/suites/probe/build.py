@@ -25,6 +25,7 @@ from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.words import load_axis, read_lines, read_table
 from evenli.words.english import cluster_key, fill_slots, forms
+from evenli.words.lists import probe_occupations
 from evenli.words.scenes import compose_templates
 from evenli.words.templates import any_of, fill
 
@@ -169,23 +170,22 @@ def _translated(settings: ProbeSettings, lang: str) -> tuple[Mapping[str, str], 
 def _dominating(occupations: str | Path | Mapping[str, str] | None) -> Mapping[str, str]:
     """Occupations with the gender that dominates them: a mapping or a table; default the paper's 38."""
     if occupations is None:
-        return words.probe_occupations()
-    given = occupations
-    if isinstance(given, str | Path):
-        rows = read_table(Path(given), ("occupation", "gender"))
-        if not rows:
-            raise InputError(f"{given} lists no occupation; the columns are occupation and gender")
-        if len({row["occupation"].lower() for row in rows}) < len(rows):
-            raise InputError(f"{given} lists an occupation twice; case makes no difference")
-        given = {row["occupation"].strip(): row["gender"].strip() for row in rows}
+        return probe_occupations()
+    if isinstance(occupations, Mapping):
+        where, listed = "the list of occupations", list(occupations.items())
+    else:
+        where, rows = str(occupations), read_table(Path(occupations), ("occupation", "gender"))
+        listed = [(row["occupation"].strip(), row["gender"].strip()) for row in rows]
+        if not listed:
+            raise InputError(f"{where} lists no occupation; the columns are occupation and gender")
+    if len({name.lower() for name, _ in listed}) < len(listed):
+        raise InputError(f"{where} lists an occupation twice; case makes no difference")
     groups = load_axis().group_names
-    for name, gender in given.items():
+    for name, gender in listed:
         if not name.strip() or gender not in groups:
             raise InputError(f"occupation '{name}' is tagged '{gender}', not one of {', '.join(groups)}")
-    if len({name.lower() for name in given}) < len(given):
-        raise InputError("an occupation is listed twice; case makes no difference")
-    words.check_balance(given.values(), "the list of occupations")
-    return given
+    words.check_balance((gender for _, gender in listed), "the list of occupations")
+    return dict(listed)
 
 
 def _card(settings: ProbeSettings) -> dict[str, Any]:

@@ -26,12 +26,6 @@ FEWEST_WORDS = 2
 _GENDERS = {"female": "女性", "male": "男性"}  # adjectives, the same in Japanese and Chinese
 
 
-def probe_occupations() -> dict[str, str]:
-    """The occupations of the paper and the gender that dominates each: 19 female, 19 male."""
-    rows = read_table("probe_occupations.csv", ("occupation", "gender"))
-    return {row["occupation"]: row["gender"] for row in rows}
-
-
 def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
     """Hypothesis templates with slots ``[gender]``, ``[premise]`` and ``[occupation]``.
 

@@ -240,20 +240,15 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
         )
     except MissingExtraError as error:
         return [VarianceRow(cause, REST, math.nan, math.nan, str(error)) for cause in CAUSES]
+    few = f"{len(known)} judged wordings are too few for {parameters} parameters" if len(known) <= parameters else ""
     shares = []
     for cause in CAUSES:
         heights = [_logit(cause, row) for row in known]
-        reason = "" if varied else "nothing varies"
-        if len(known) <= parameters:
-            reason = f"{len(known)} judged wordings are too few for {parameters} parameters"
-        elif np.ptp(heights) < 1e-9:
-            reason = "no spread: all wordings give the same value"
-        if reason:
+        if reason := few or ("no spread: all wordings give the same value" if np.ptp(heights) < 1e-9 else ""):
             shares.append(VarianceRow(cause, REST, math.nan, math.nan, reason))
             continue
-        model = formula.ols(
-            "y ~ " + " + ".join(f"C({name})" for name in varied), pandas.DataFrame({**varied, "y": heights})
-        )
+        terms = " + ".join(f"C({name})" for name in varied)
+        model = formula.ols(f"y ~ {terms}", pandas.DataFrame({**varied, "y": heights}))
         squares = anova.anova_lm(model.fit(), typ=2)
         total = float(squares["sum_sq"].sum())
         parts = zip([*varied, REST], squares["sum_sq"], squares["PR(>F)"], strict=True)
