@@ -11,7 +11,7 @@ from functools import cache
 
 from evenli.words import read_table, word_classes
 from evenli.words.lists import given_names, name_kinds
-from evenli.words.templates import SLOT, any_of
+from evenli.words.templates import SLOT
 
 SLOTS = "[Subs]"
 """Where a template takes its word in the plural."""
@@ -59,11 +59,6 @@ def plural(word: str) -> str:
 def forms(occupation: str) -> dict[str, str]:
     """Every spelling of an occupation to its slot; the released sets also write ``salespersons``."""
     return {occupation: SLOT, occupation + "s": SLOTS, plural(occupation): SLOTS}
-
-
-def open_slots(text: str, occupation: str) -> str:
-    """A text with a plain slot for every mention of the occupation."""
-    return any_of(forms(occupation)).sub(SLOT, text)
 
 
 def open_slot(match: re.Match[str], occupation: str) -> str:

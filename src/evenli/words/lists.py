@@ -145,3 +145,9 @@ def probe_occupations() -> dict[str, str]:
     """The occupations of Sharma et al. 2021 and the gender that dominates each: 19 female, 19 male."""
     rows = read_table("probe_occupations.csv", ("occupation", "gender"))
     return {row["occupation"]: row["gender"] for row in rows}
+
+
+@cache
+def women_percent() -> dict[str, float]:
+    """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
+    return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}

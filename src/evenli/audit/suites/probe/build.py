@@ -25,7 +25,7 @@ from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.words import load_axis, read_lines, read_table
 from evenli.words.english import cluster_key, fill_slots, forms
-from evenli.words.lists import probe_occupations
+from evenli.words.lists import probe_occupations, women_percent
 from evenli.words.scenes import compose_templates
 from evenli.words.templates import any_of, fill
 
@@ -289,7 +289,7 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
     The published labels come from other sources; two of 38 contradict the labour statistics (attendant, baker).
     Occupations between the limits, and those without a percentage, are left out.
     """
-    women = words.women_percent()
+    women = women_percent()
     sides = {
         name: "female" if share > 50 else "male" for name, share in women.items() if abs(share - 50) >= dominance - 50
     }

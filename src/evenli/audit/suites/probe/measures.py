@@ -21,13 +21,13 @@ from scipy.special import expit
 from scipy.stats import kendalltau, spearmanr
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.probe.words import women_percent
 from evenli.core.errors import InputError
 from evenli.core.estimate import MeasureResult
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
+from evenli.words.lists import women_percent
 
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
 _less = partial(_measure, ideal=1, direction="higher = less biased")

@@ -17,7 +17,8 @@ from evenli.core.io import file_kind, iter_rows, read_text
 from evenli.core.labels import NEUTRAL
 from evenli.core.parse import csv_reader, unescape_cell
 from evenli.words import load_axis
-from evenli.words.english import cluster_key, open_slots
+from evenli.words.english import cluster_key, forms
+from evenli.words.templates import SLOT, any_of
 
 _SHEET = ("sentence1", "occupation", "gender")
 _SHEET_GROUPS = {"F": "female", "M": "male"}
@@ -72,7 +73,7 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
                 raise PairError(f"{where}: hypothesis_f and hypothesis_m are the same")
         else:
             hypotheses = words.fill_hypotheses(templates[pick], premise, occupation)
-        template = open_slots(premise, occupation)
+        template = any_of(forms(occupation)).sub(SLOT, premise)
         absent += template == premise
         dominant, key = _SHEET_GROUPS[row["gender"]], cluster_key(template)
         rows += words.probe_rows(number, premise, hypotheses, occupation, dominant, key)
@@ -104,7 +105,7 @@ def _from_pairs(path: Path) -> PairSet:
         if not number or group != row["group"]:
             raise PairError(f"{where}: id '{row['id']}' is not <number>-{row['group']}")
         premises.setdefault(number, {})[group] = (row["premise"], row["occupation"], row["stereotype"])
-        template = row["template"] or cluster_key(open_slots(row["premise"], row["occupation"]))
+        template = row["template"] or cluster_key(any_of(forms(row["occupation"])).sub(SLOT, row["premise"]))
         rows.append({**row, "subset": "probe", "gold": NEUTRAL, "template": template})
     # A premise is compared across the genders, so the rest of its pairs must be the same.
     for number, by_group in premises.items():

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
         known = ", ".join(dict.fromkeys(row["family"] for row in rows))
         raise InputError(f"no hypothesis family '{family}'; choose one of {known}")
     return templates
-
-
-@cache
-def women_percent() -> dict[str, float]:
-    """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
-    return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
 
 
 def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "en") -> dict[str, str]:
