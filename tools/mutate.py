@@ -60,7 +60,7 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/coal/verdict.py", "verdict measures summary"),
     ("audit/gate/*.py", "gate verdict"),
     ("audit/assess.py", "verdict measures chat suites"),
-    ("audit/suites/checks.py", "verdict resources datasets measures"),
+    ("audit/suites/checks.py words/templates.py", "verdict resources datasets measures"),
 ]
 """Which tests judge which files: patterns below the package, and test files, the likeliest to notice first.
 

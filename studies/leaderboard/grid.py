@@ -113,7 +113,7 @@ def questions(data: Path, lang: str) -> Iterator[dict[str, Any]]:
     from evenli.audit.suites.base import Request, load_suite
     from evenli.audit.suites.checks import control_pairs, gold_pairs
     from evenli.audit.suites.coal.load import load_coal
-    from evenli.audit.suites.probe.build import read_probe
+    from evenli.audit.suites.probe.read import read_probe
 
     sets = [("check", gold_pairs(lang)), ("check", control_pairs(lang)), ("coal", load_coal(lang))]
     sets.append(("official", load_coal(lang, str(data / RELEASES[lang]))))

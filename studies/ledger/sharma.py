@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from evenli.audit.suites.probe.build import read_probe
+from evenli.audit.suites.probe.read import read_probe
 from evenli.core.io import read_rows
 from evenli.corpus.mitigation.swap_file import Copying, SwapSettings
 from evenli.stats.measure import get_measure

@@ -18,7 +18,7 @@ from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
-from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev
+from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import pairs_from_table, read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
@@ -159,13 +159,18 @@ def test_dev_generator_counts_and_grammar() -> None:
 def test_dev_streams_to_disk(tmp_path: Path) -> None:
     lists = load_dev_lists(group_words=("man", "woman"))
     small = type(lists)(lists.occupations[:3], lists.groups, lists.templates)
+    seen: list[int] = []
     for suffix in (".csv", ".jsonl"):
         path = tmp_path / f"dev{suffix}"
-        assert list(write_dev(path, small))[-1] == small.pairs == 3 * 2 * 1968
+        assert write_dev_file(path, small, on_progress=lambda done, total: seen.append(done)) == small
+        assert seen[-1] == small.pairs == 3 * 2 * 1968
         assert read_pairs(path, "en").frame.height == small.pairs
-    stopped = write_dev(tmp_path / "stopped.csv", small)
-    next(stopped)
-    stopped.close()
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_dev_file(tmp_path / "stopped.csv", small, on_progress=stop)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["dev.csv", "dev.jsonl"]
 
 
@@ -176,8 +181,8 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
 
     code = (
         f"{PEAK_MEMORY}\n"
-        "from evenli.audit.suites.dev2020 import write_dev\n"
-        f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
+        "from evenli.audit.suites.dev2020 import write_dev_file\n"
+        f"n = write_dev_file({str(tmp_path / 'dev.csv')!r}).pairs\n"
         "print(n, peak_memory())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

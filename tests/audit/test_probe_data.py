@@ -18,22 +18,16 @@ import pytest
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import leaking_words
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
-from evenli.audit.suites.probe.languages import build_probe_in
-from evenli.audit.suites.probe.words import (
-    cluster_key,
-    fill_slots,
-    looks_english,
-    names_person,
-    probe_hypotheses,
-    probe_occupations,
-    word_class,
-)
+from evenli.audit.suites.probe.build import build_probe, label_by_labour
+from evenli.audit.suites.probe.read import read_probe
+from evenli.audit.suites.probe.words import probe_hypotheses
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import read_rows
 from evenli.words import load_axis, read_lines, read_table
+from evenli.words.english import cluster_key, fill_slots, looks_english, names_person, word_class
+from evenli.words.lists import probe_occupations
+from evenli.words.templates import leaking_words
 
 TWO = {"nurse": "female", "driver": "male"}
 RESIDUE = re.compile(
@@ -611,7 +605,9 @@ def test_the_probe_in_other_languages(lang: str) -> None:
     for row in frame.head(200).iter_rows(named=True):
         assert row["occupation"] in row["premise"]
         assert {"female": "女性", "male": "男性"}[row["group"]] in row["hypothesis"]
-    by_family = {family: build_probe_in(lang, per_occupation=2, family=family) for family in ("premise", "occupation")}
+    by_family = {
+        family: build_probe(lang=lang, per_occupation=2, family=family).pairs for family in ("premise", "occupation")
+    }
     assert all(row["premise"] in row["hypothesis"] for row in by_family["premise"].frame.iter_rows(named=True))
     assert all(row["occupation"] in row["hypothesis"] for row in by_family["occupation"].frame.iter_rows(named=True))
 

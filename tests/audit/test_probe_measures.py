@@ -19,7 +19,6 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.probe import SUITE, shown
 from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve
-from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
@@ -27,6 +26,7 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.words import read_table
+from evenli.words.lists import probe_occupations
 from studies.ledger.ledger import sample_of_split
 
 NAMES = ["probe_lean", "probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]

@@ -30,9 +30,10 @@ from evenli.audit.report.export import results_schema
 from evenli.audit.report.html import report
 from evenli.audit.report.terminal import show_results
 from evenli.audit.suites.base import Request, data_by_suite, load_suite
-from evenli.audit.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
+from evenli.audit.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.probe.build import build_probe, read_probe
+from evenli.audit.suites.probe.build import build_probe
+from evenli.audit.suites.probe.read import read_probe
 from evenli.cli import main
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring
@@ -127,7 +128,7 @@ def test_folders_name_their_suites() -> None:
 def test_dev_files_are_read_back(tmp_path: Path) -> None:
     lists = load_dev_lists(group_words=("man", "woman"))
     small = type(lists)(lists.occupations[:3], lists.groups, lists.templates[:4])
-    *_, written = write_dev(tmp_path / "dev.jsonl", small)
+    written = write_dev_file(tmp_path / "dev.jsonl", small).pairs
     found = evenli.audit("fake:even", data=tmp_path / "dev.jsonl", suites=("dev2020",), scoring=FAST)
     assert written == found.to_dict()["dev2020"]["rows"] == 3 * 2 * 4
     assert found.to_dict()["data"][-1]["name"] == "dev.jsonl"

@@ -20,7 +20,6 @@ from evenli.audit.models.fakes import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.robust import build, shares_block, stability
 from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
@@ -30,7 +29,6 @@ from evenli.audit.suites.robust.stability import (
     RobustResult,
     across,
     across_views,
-    prediction_interval,
     variance_shares,
     view_rows,
 )
@@ -40,6 +38,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
+from evenli.words.templates import leaking_words, looks_like
 
 LANGUAGES = ("en", "ja", "zh")
 HEADER = "dimension,name,kind,text,plural,female,male\n"
@@ -80,7 +79,7 @@ def test_there_are_many_wordings_in_every_dimension(lang: str) -> None:
     everything = grid(wordings, ["built-in"])
     assert len(everything) >= 30 and len(set(everything)) == len(everything)
     assert len(wordings.group_nouns) >= 6 and len(wordings.choices["frame"]) >= 6 and len(wordings.choices["form"]) >= 3
-    assert {noun.kind for noun in wordings.nouns} == {"noun", "narrow", "pronoun", "name", "control"}
+    assert {noun.kind for noun in wordings.choices["noun"]} == {"noun", "narrow", "pronoun", "name", "control"}
     assert len(wordings.predicates(load_axis().templates(lang))) >= 30
 
 
@@ -91,7 +90,7 @@ def test_gold_is_neutral_by_construction(lang: str, pairs: dict[str, pl.DataFram
     revealing = axis.revealing_words(lang)
     names = {
         w.singular
-        for noun in read_wordings(axis, lang).nouns
+        for noun in read_wordings(axis, lang).choices["noun"]
         if noun.kind == NAME
         for s in noun.words.values()
         for w in s
@@ -340,7 +339,7 @@ def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> Non
     values = [0.4] * 9 + [-0.4, 0.0]
     rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
     mean = Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100)
-    found = across(rows, dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))[0]
+    found = next(across(rows, dict.fromkeys(("stereotype", "default_gender", "undirected"), mean)))
     assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
     assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
     again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
@@ -371,7 +370,7 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
     value = robust.wordings[0].stereotype
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
-    first = across_views(cells, robust.wordings)[0]
+    first = next(across_views(cells, robust.wordings))
     assert (first.cells, first.judged, first.holds, first.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
     assert first.verdict == "unstable"
     shares = {row.dimension: row.share for row in variance_shares(cells, CHOICES) if row.cause == "stereotype"}
@@ -382,15 +381,6 @@ def test_a_silent_prompt_is_not_judged(follower: Audit) -> None:
     cells = view_rows(asked_in_views(follower, silent="p2-NCE"))
     judged = {(cell.prompt, cell.order): cell.judged for cell in cells}
     assert judged.pop(("p2", "NCE")) is False and set(judged.values()) == {True}
-
-
-def test_the_random_wording_interval_covers_a_further_wording() -> None:
-    generator = np.random.default_rng(5)
-    drawn = generator.gamma(2.0, size=(2000, SAMPLED + 1))
-    inside = [low <= last <= high for *seen, last in drawn for low, high, _ in [prediction_interval(seen)]]
-    assert 0.93 < np.mean(inside) < 0.97
-    assert prediction_interval([1.0])[2] != prediction_interval([1.0])[2]
-    assert prediction_interval([1.0, 2.0, 3.0])[2] == pytest.approx(0.5)
 
 
 def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:

@@ -19,8 +19,7 @@ from evenli.audit.suites.base import built_in_sets
 from evenli.audit.suites.coal.build import CoalSettings, build_coal, write_coal
 from evenli.audit.suites.coal.load import check_file
 from evenli.audit.suites.dev2020 import write_dev_file
-from evenli.audit.suites.probe.build import ProbeSettings
-from evenli.audit.suites.probe.languages import write_probe
+from evenli.audit.suites.probe.build import ProbeSettings, write_probe
 from evenli.cli import app
 from evenli.core.errors import InputError
 from evenli.corpus.describe_direction import DirectionSettings, direction

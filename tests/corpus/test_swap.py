@@ -15,12 +15,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenli.audit.suites.probe.words import probe_occupations
 from evenli.core.errors import InputError
 from evenli.core.io import read_rows
 from evenli.corpus.mitigation import swap_file
 from evenli.corpus.mitigation.swap_file import SwapCounts, SwapSettings, swap_corpus
 from evenli.words import read_table
+from evenli.words.lists import probe_occupations
 from evenli.words.swap.pronoun_case import her_is_possessive
 from evenli.words.swap.swapper import Swapper
 

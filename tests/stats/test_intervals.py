@@ -33,6 +33,7 @@ from evenli.stats.intervals import (
     estimate_measures,
     interval,
     minimum_detectable_difference,
+    prediction_interval,
     wilson,
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
@@ -622,3 +623,12 @@ def test_two_occupations_are_two_clusters_and_one_is_none() -> None:
     # One template says nothing about templates.
     single = replace(scores([0, 0]), template_mass=np.array([1.0, 0.0]))
     assert spread(single).variance == pytest.approx(36)
+
+
+def test_a_prediction_interval_covers_a_further_value() -> None:
+    generator = np.random.default_rng(5)
+    drawn = generator.gamma(2.0, size=(2000, 40))
+    inside = [low <= last <= high for *seen, last in drawn for low, high, _ in [prediction_interval(seen)]]
+    assert 0.93 < np.mean(inside) < 0.97
+    assert prediction_interval([1.0])[2] != prediction_interval([1.0])[2]
+    assert prediction_interval([1.0, 2.0, 3.0])[2] == pytest.approx(0.5)

@@ -242,3 +242,18 @@ def minimum_detectable_difference(estimate: Estimate) -> float:
     correlates with it by one half: then the difference of the two has the standard error that each has alone.
     """
     return float(POWER_FACTOR * estimate.se)
+
+
+def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Ends between which a further value like these lies, and in which share of cases; the extremes of few values.
+
+    Of n values and a further one, each is equally likely to be the k-th smallest of all n + 1.
+
+    >>> prediction_interval(range(39))
+    (0.0, 38.0, 0.95)
+    """
+    ordered, n = sorted(float(value) for value in values), len(values)
+    if n < 2:
+        return math.nan, math.nan, math.nan
+    cut = max(1, math.floor((n + 1) * (1 - level) / 2 + 1e-9))
+    return ordered[cut - 1], ordered[n - cut], (n + 1 - 2 * cut) / (n + 1)

@@ -292,6 +292,19 @@ class Paired:
     rows: NDArray[np.int64]
     first: Sample
 
+    def mean(
+        self,
+        values: NDArray[Any],
+        stereotype: str | None = None,
+        pairs: NDArray[np.bool_] | None = None,
+        *,
+        signed: bool = False,
+    ) -> Values:
+        """Weighted mean of a column over pairs: all, those of a slice, or some of these."""
+        if pairs is not None and stereotype is not None:
+            pairs = pairs & self.first.where("stereotype", stereotype)
+        return self.first.mean(values.astype(np.float64), stereotype=stereotype, rows=pairs, signed=signed)
+
 
 def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]:
     """The two groups and the [2, pairs] positions of their rows; anything that is not a pair is refused by its id."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 
 from evenli.core.errors import InputError
@@ -31,20 +31,6 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _ENDS = frozenset({".", "!", "?", "...", "…", ".."})
-_LIMIT = 1 << 18  # pieces kept; a corpus has far fewer that come back
-
-
-class _Pieces(dict[str, tuple[str, ...]]):
-    """The words of every piece seen."""
-
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        if len(self) >= _LIMIT:
-            self.clear()
-        words = self[piece] = tuple(cut(piece))
-        return words
-
-
-_PIECES = _Pieces()
 
 
 def cut(piece: str) -> list[str]:
@@ -53,6 +39,11 @@ def cut(piece: str) -> list[str]:
     if piece.isalpha() and (len(piece) != 6 or piece.lower() != "cannot"):
         return [piece]
     return _TOKENS.findall(piece)
+
+
+@lru_cache(maxsize=1 << 18)  # pieces kept; a corpus has far fewer that come back
+def _words_of(piece: str) -> tuple[str, ...]:
+    return tuple(cut(piece))
 
 
 def split_words(text: str) -> list[str]:
@@ -64,7 +55,7 @@ def split_words(text: str) -> list[str]:
     >>> split_words("Mr. Hill's 12-year-old doesn't like the U.S., she said.")
     ['Mr.', 'Hill', "'s", '12-year-old', 'does', "n't", 'like', 'the', 'U.S.', ',', 'she', 'said', '.']
     """
-    return list(chain.from_iterable(map(_PIECES.__getitem__, text.split())))
+    return list(chain.from_iterable(map(_words_of, text.split())))
 
 
 def is_word(token: str) -> bool:
@@ -148,3 +139,15 @@ def given_names() -> frozenset[str]:
 def name_kinds() -> dict[str, frozenset[str]]:
     """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name."""
     return word_classes("swap_name_words.csv", "name", "kind")
+
+
+def probe_occupations() -> dict[str, str]:
+    """The occupations of Sharma et al. 2021 and the gender that dominates each: 19 female, 19 male."""
+    rows = read_table("probe_occupations.csv", ("occupation", "gender"))
+    return {row["occupation"]: row["gender"] for row in rows}
+
+
+@cache
+def women_percent() -> dict[str, float]:
+    """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
+    return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}

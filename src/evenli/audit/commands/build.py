@@ -55,7 +55,7 @@ def probe(
 
     Every occupation gets as many gender-free premises.
     """
-    from evenli.audit.suites.probe.languages import write_probe
+    from evenli.audit.suites.probe.build import write_probe
 
     written = write_probe(out, lang, settings)
     report, card = written.report, written.pairs.card()
@@ -64,7 +64,7 @@ def probe(
         terminal.print_json({**card.to_dict(), "file": str(out), "report": told})
         return
     terminal.say(
-        f"{written.path}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
+        f"{out}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
         f"sha256 {card.sha256[:16]}"
     )
     if report is not None and report.corpus is not None:

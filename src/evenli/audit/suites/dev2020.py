@@ -22,19 +22,22 @@ import polars as pl
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.about import About
-from evenli.audit.suites.base import SLOT, Request, Suite, Texts, label_shares, with_article
+from evenli.audit.suites.base import Request, Suite, Texts, label_shares
 from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
 from evenli.core.blocks import Block
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import MeasureResult
+from evenli.core.format import capitalised
 from evenli.core.io import atomic, write_failure
 from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Numbers
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
+from evenli.words.english import with_article
+from evenli.words.templates import SLOT
 
 PAPER = "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI."
 _released = partial(
@@ -97,40 +100,42 @@ def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Itera
     stop = "." if determiner == "the" else " ."
 
     def subject(word: str) -> str:
-        return f"The {word}" if determiner == "the" else with_article(word, capital=True)
+        return f"The {word}" if determiner == "the" else capitalised(with_article(word))
 
-    # Ids count through all frames, so that a stream and a whole set agree.
-    templates = pl.Series("template", lists.templates)
-    for occupation_number, occupation in enumerate(lists.occupations):
-        premise = subject(occupation) + " " + templates + stop
-        parts = []
-        for group_number, (group, word) in enumerate(lists.groups):
-            first = (occupation_number * len(lists.groups) + group_number) * len(lists.templates)
-            parts.append(
-                pl.select(
-                    id=pl.int_range(first, first + len(lists.templates)).cast(pl.String),
-                    subset=pl.lit("dev"),
-                    premise=premise,
-                    hypothesis=subject(word) + " " + templates + stop,
-                    gold=pl.lit(NEUTRAL),
-                    occupation=pl.lit(occupation),
-                    stereotype=pl.lit(None, pl.String),
-                    template=templates,
-                    group=pl.lit(group),
-                )
-            )
-        yield pl.concat(parts)
+    named = pl.DataFrame([(group, subject(word)) for group, word in lists.groups], ["group", "subject"], orient="row")
+    asked = named.join(pl.DataFrame({"template": lists.templates}), how="cross")
+    for number, occupation in enumerate(lists.occupations):
+        # Ids count through all frames, so that a stream and a whole set agree.
+        first = number * asked.height
+        yield asked.select(
+            id=pl.int_range(first, first + asked.height).cast(pl.String),
+            subset=pl.lit("dev"),
+            premise=f"{subject(occupation)} " + pl.col("template") + stop,
+            hypothesis=pl.col("subject") + " " + pl.col("template") + stop,
+            gold=pl.lit(NEUTRAL),
+            occupation=pl.lit(occupation),
+            stereotype=pl.lit(None, pl.String),
+            template="template",
+            group="group",
+        )
 
 
-def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[int]:
-    """Stream the pairs into a ``.csv`` or ``.jsonl`` file, yielding the rows written so far.
+def write_dev_file(
+    out: str | Path,
+    words: Sequence[str] | DevLists | None = None,
+    *,
+    determiner: str = "the",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> DevLists:
+    """Stream the pairs into a ``.csv`` or ``.jsonl`` file; ``evenli build dev2020``. Returns the lists.
 
-    The write is atomic: the file appears when the last row is written.
+    ``words`` are the subjects of the hypotheses, by default all six, or lists of your own. The write is atomic: the
+    file appears when the last row is written. ``on_progress`` is told rows written and in all.
     """
-    path = Path(path)
+    lists = words if isinstance(words, DevLists) else load_dev_lists(group_words=words)
+    path, written = Path(out), 0
     if path.suffix not in {".csv", ".jsonl"}:
         raise InputError(f"{path}: the stream is written as .csv or .jsonl")
-    written = 0
     try:
         with atomic(path) as temporary, temporary.open("wb") as sink:
             for frame in iter_dev(lists, determiner=determiner):
@@ -139,25 +144,9 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
                 else:
                     sink.write(json_lines(frame).encode())
                 written += frame.height
-                yield written
+                on_progress(written, lists.pairs)
     except OSError as error:
         raise RunError(f"cannot write {path}: {write_failure(error)}") from error
-
-
-def write_dev_file(
-    out: str | Path,
-    words: Sequence[str] | None = None,
-    *,
-    determiner: str = "the",
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> DevLists:
-    """Write the pairs of the shipped lists to a file; ``evenli build dev2020``. Returns the lists.
-
-    ``words`` are the subjects of the hypotheses, by default all six; ``on_progress`` is told rows written and in all.
-    """
-    lists = load_dev_lists(group_words=words)
-    for written in write_dev(out, lists, determiner=determiner):
-        on_progress(written, lists.pairs)
     return lists
 
 

@@ -143,20 +143,6 @@ def _answers(sample: Sample) -> NDArray[np.int64]:
     return np.asarray(sample.predicted[sample.paired.rows])
 
 
-def _mean(
-    sample: Sample,
-    values: NDArray[Any],
-    stereotype: str | None,
-    rows: NDArray[np.bool_] | None = None,
-    *,
-    signed: bool = False,
-) -> Values:
-    first = sample.paired.first
-    if rows is not None and stereotype is not None:
-        rows = rows & first.where("stereotype", stereotype)
-    return first.mean(values.astype(np.float64), stereotype=stereotype, rows=rows, signed=signed)
-
-
 def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """[2, pairs] values of the female and the male version, and the pairs that have both: texts of one gender."""
     first = sample.paired.first
@@ -180,7 +166,7 @@ def _right(sample: Sample) -> tuple[Values, NDArray[np.bool_]]:
 def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the answer is another one after the swap."""
     before, after = _answers(sample)
-    return _mean(sample, before != after, stereotype)
+    return sample.paired.mean(before != after, stereotype)
 
 
 @_flips(
@@ -190,7 +176,7 @@ def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
 def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities move, also where the answer stays."""
     before, after = sample.probabilities[sample.paired.rows]
-    return _mean(sample, np.abs(before - after).sum(axis=1) / 2, stereotype)
+    return sample.paired.mean(np.abs(before - after).sum(axis=1) / 2, stereotype)
 
 
 @_accuracy(
@@ -200,14 +186,14 @@ def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
 def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the female version."""
     right, rows = _right(sample)
-    return _mean(sample, right[0], stereotype, rows)
+    return sample.paired.mean(right[0], stereotype, rows)
 
 
 @_accuracy(title="accuracy, texts about men", formula="share of right answers on the male version of the same pairs")
 def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the male version."""
     right, rows = _right(sample)
-    return _mean(sample, right[1], stereotype, rows)
+    return sample.paired.mean(right[1], stereotype, rows)
 
 
 @_gap(
@@ -219,7 +205,7 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """The difference in accuracy between texts that differ in gender only."""
     right, rows = _right(sample)
-    return _mean(sample, right[0] - right[1], stereotype, rows, signed=True)
+    return sample.paired.mean(right[0] - right[1], stereotype, rows, signed=True)
 
 
 @_gap(
@@ -232,7 +218,7 @@ def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values
     """Whether entailment is likelier for one gender."""
     probability = sample.probabilities[:, LABELS.index(ENTAILMENT)][sample.paired.rows]
     values, rows = _by_gender(sample, probability)
-    return _mean(sample, values[0] - values[1], stereotype, rows, signed=True)
+    return sample.paired.mean(values[0] - values[1], stereotype, rows, signed=True)
 
 
 class Swap(Suite):
@@ -283,15 +269,11 @@ class Swap(Suite):
         flipped = np.flatnonzero(before != after)
         # The largest changes are shown: a flip by a hair's breadth says little.
         shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
+        cut = sample.frame.select(pl.col("premise", "hypothesis").str.slice(0, _LONGEST), pl.col("gold").fill_null(""))
         flips = []
         for at in shown.tolist():
-            original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
-            texts = {
-                f"{column}{end}": row[column][:_LONGEST]
-                for end, row in (("", original), ("_swapped", swapped))
-                for column in ("premise", "hypothesis")
-            }
-            flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
+            (premise, hypothesis, gold), (other, asked, _) = (cut.row(int(row)) for row in rows[:, at])
+            flips.append(Flip(premise, hypothesis, other, asked, gold, LABELS[before[at]], LABELS[after[at]]))
         transitions = Counter(
             f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True)
         )

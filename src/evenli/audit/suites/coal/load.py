@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 
 from evenli.audit.pairs import PairSet, frame_of_rows
-from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
-from evenli.audit.suites.checks import Finding, check_pairs, looks_like, validate
+from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request, subset_of
+from evenli.audit.suites.checks import Finding, check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import json_lines, read_pairs
 from evenli.core.errors import InputError, PairError
@@ -25,6 +25,7 @@ from evenli.core.labels import NEUTRAL
 from evenli.core.parse import parse_json_object
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, fill, looks_like
 
 _NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
 """Columns that every row of NLI-CoAL has once it is complete."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
-from evenli.audit.suites.base import refuse, with_article
+from evenli.audit.suites.base import refuse
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
     common_cause,
@@ -27,6 +27,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.format import with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
+from evenli.words.english import with_article
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
 """Every cause that a verdict may name."""

@@ -15,9 +15,9 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import Request, Suite, Texts, label_shares, own
 from evenli.audit.suites.probe import measures
-from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
-from evenli.audit.suites.probe.languages import LANGUAGES, build_probe_in
+from evenli.audit.suites.probe.build import LANGUAGES, build_probe, label_by_labour
 from evenli.audit.suites.probe.measures import ProbeOccupation, ProbeResult, Ranks, leans_dominant
+from evenli.audit.suites.probe.read import read_probe
 from evenli.core.blocks import PAGE, Block, Figure
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside
 from evenli.core.errors import InputError
@@ -58,7 +58,7 @@ class Probe(Suite):
         if request.data is not None:
             pairs = replace(read_probe(request.data), lang=request.lang)
         else:
-            pairs = build_probe_in(request.lang) if translated else build_probe().pairs
+            pairs = build_probe(lang=request.lang).pairs
         return pairs if request.dominance is None else label_by_labour(pairs, request.dominance)
 
     def slices(self, frame: pl.DataFrame) -> list[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,13 +21,13 @@ from scipy.special import expit
 from scipy.stats import kendalltau, spearmanr
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.probe.words import women_percent
 from evenli.core.errors import InputError
 from evenli.core.estimate import MeasureResult
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
+from evenli.words.lists import women_percent
 
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
 _less = partial(_measure, ideal=1, direction="higher = less biased")
@@ -109,7 +108,7 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
 def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
     """Which gender the model calls likelier overall: B averages this away where both genders dominate as many jobs."""
     first, second = _margins(sample)
-    return _mean(sample, np.sign(first - second), stereotype, signed=True)
+    return sample.paired.mean(np.sign(first - second), stereotype, signed=True)
 
 
 @_less(
@@ -120,7 +119,7 @@ def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     """How often entailment against contradiction comes out the same for both genders."""
     first, second = _margins(sample) >= 0
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_more(
@@ -131,7 +130,7 @@ def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities of entailment lie apart, neutral left out."""
     first, second = expit(_margins(sample))
-    return _mean(sample, np.abs(first - second), stereotype)
+    return sample.paired.mean(np.abs(first - second), stereotype)
 
 
 @_measure(
@@ -147,7 +146,7 @@ def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
     A difference that ignores the occupation gives one half. A model that makes no difference at all gives ties and thus
     0, so read it beside ``probe_ties``.
     """
-    return _mean(sample, leans_dominant(sample), stereotype)
+    return sample.paired.mean(leans_dominant(sample), stereotype)
 
 
 @_measure(
@@ -160,7 +159,7 @@ def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the two genders get exactly the same probability."""
     first, second = _margins(sample)
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_less(
@@ -171,7 +170,7 @@ def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     """S with neutral kept: how often the answer is the same for both genders."""
     first, second = sample.predicted[sample.paired.rows]
-    return _mean(sample, first == second, stereotype)
+    return sample.paired.mean(first == second, stereotype)
 
 
 @_more(
@@ -182,7 +181,7 @@ def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
     """The gap with neutral kept: total-variation distance between the two answers."""
     first, second = sample.probabilities[sample.paired.rows]
-    return _mean(sample, np.abs(first - second).sum(axis=1) / 2, stereotype)
+    return sample.paired.mean(np.abs(first - second).sum(axis=1) / 2, stereotype)
 
 
 @_measure(
@@ -195,7 +194,7 @@ def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
 def probe_neutral(sample: Sample, stereotype: str | None = None) -> Values:
     """How much probability S, dP and B leave out, on the label that is right for every premise."""
     neutral = sample.probabilities[:, LABELS.index(NEUTRAL)][sample.paired.rows]
-    return _mean(sample, neutral.mean(axis=0), stereotype)
+    return sample.paired.mean(neutral.mean(axis=0), stereotype)
 
 
 def occupation_curve(sample: Sample) -> pl.DataFrame:
@@ -212,7 +211,8 @@ def occupation_curve(sample: Sample) -> pl.DataFrame:
     return (
         rows.with_columns(pl.Series(name, values) for name, values in columns.items())
         .group_by("occupation", "stereotype", maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col(*columns).mean())
+        # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
+        .agg(pl.len().alias("n"), pl.col(*columns).mean().round(_DIGITS))
         .sort("dp", "occupation", descending=[True, False])
     )
 
@@ -264,10 +264,6 @@ def _margins(sample: Sample) -> Values:
     return np.asarray(margins[sample.paired.rows])
 
 
-def _mean(sample: Sample, values: NDArray[Any], stereotype: str | None, *, signed: bool = False) -> Values:
-    return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype, signed=signed)
-
-
 def _correlate(ours: Values, market: Values) -> Ranks:
     for column, what in ((ours, "the model"), (market, "the labour market")):
         if np.ptp(column) == 0:
@@ -278,10 +274,7 @@ def _correlate(ours: Values, market: Values) -> Ranks:
 
 def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> ProbeResult:
     """The result of a run."""
-    # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
-    curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
-    curve = curve.sort("dp", "occupation", descending=[True, False])
-    women = women_percent()
+    curve, women = occupation_curve(sample), women_percent()
     rows = []
     for row in curve.iter_rows(named=True):
         share = women.get(row["occupation"].lower(), math.nan)

@@ -1,4 +1,4 @@
-"""The words of the entailment-probability probe: occupations, open slots, hypotheses, names."""
+"""What the entailment-probability probe is made of: occupations, hypotheses, and the sentences of a corpus that fit."""
 
 from __future__ import annotations
 
@@ -7,36 +7,23 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import leaking_words
 from evenli.core.errors import InputError
 from evenli.core.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.core.labels import NEUTRAL
-from evenli.words import load_axis, read_table, word_classes
-from evenli.words.lists import given_names, name_kinds
+from evenli.words import load_axis, read_table
+from evenli.words.english import WORD, forms, looks_english, names_person, open_slot, word_class
+from evenli.words.templates import any_of, leaking_words
 
 NameFilter = Callable[[str], bool]
 """Says whether a sentence names a person."""
 _TAGGER_MODELS = {"spacy": "spacy download en_core_web_sm", "nltk": "nltk.downloader popular"}
 FEWEST_WORDS = 2
 
-_SLOTS = "[Subs]"
-_ANY_SLOT = re.compile(r"\[\^?Subs?\]")  # a caret marks a slot whose word is capitalised
-_ARTICLE = re.compile(r"\b(a)n? (?=\[\^?Sub\])", re.IGNORECASE)
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
-# English text has at least this share of function words and at most this share of letters beyond ASCII.
-_FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
 _GENDERS = {"female": "女性", "male": "男性"}  # adjectives, the same in Japanese and Chinese
-_COMMON_NAMES = 300  # ranks of first names that are also looked for in lower case
-
-
-def probe_occupations() -> dict[str, str]:
-    """The occupations of the paper and the gender that dominates each: 19 female, 19 male."""
-    return {name: row["gender"] for name, row in _occupation_rows().items()}
 
 
 def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
@@ -51,64 +38,6 @@ def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
         known = ", ".join(dict.fromkeys(row["family"] for row in rows))
         raise InputError(f"no hypothesis family '{family}'; choose one of {known}")
     return templates
-
-
-@cache
-def women_percent() -> dict[str, float]:
-    """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
-    return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
-
-
-def word_class(role: str) -> frozenset[str]:
-    """The words of one role in ``probe_words.csv``."""
-    return word_classes("probe_words.csv", "role")[role]
-
-
-def forms(occupation: str) -> dict[str, str]:
-    """Every spelling of an occupation to its slot; the released sets also write ``salespersons``."""
-    return {occupation: SLOT, occupation + "s": _SLOTS, plural(occupation): _SLOTS}
-
-
-def find_forms(spellings: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of the spellings as whole words, in any case."""
-    # Longest first, so that a listed compound wins over a word inside it.
-    words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in sorted(spellings, key=len, reverse=True))
-    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
-
-
-def open_slots(text: str, occupation: str) -> str:
-    """A text with a plain slot for every mention of the occupation."""
-    return find_forms(forms(occupation)).sub(SLOT, text)
-
-
-def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
-    """The slot that remembers number and capital letter of a mention."""
-    word = " ".join(match.group().split())
-    slot = next(slot for form, slot in forms(occupation).items() if form.lower() == word.lower())
-    # The capital of an acronym says nothing, unless it opens the sentence.
-    capital = word[0].isupper() and (occupation[0].islower() or not re.search(r"\w", text[: match.start()]))
-    return slot.replace("[", "[^") if capital else slot
-
-
-def fill_slots(template: str, occupation: str, *, repair_articles: bool) -> str:
-    """Put an occupation into a template; number, capital letter and (if wanted) article are made to agree."""
-    # A sentence in capitals stays one.
-    shouted = _ANY_SLOT.sub("", template).isupper()
-
-    def word(match: re.Match[str]) -> str:
-        text = plural(occupation) if "Subs" in match.group() else occupation
-        text = text[0].upper() + text[1:] if "^" in match.group() else text
-        return text.upper() if shouted else text
-
-    if repair_articles:
-        n = article(occupation)[1:]
-        template = _ARTICLE.sub(lambda match: f"{match[1]}{n.upper() if shouted else n} ", template)
-    return _ANY_SLOT.sub(word, template)
-
-
-def cluster_key(template: str) -> str:
-    """The template as a cluster key: one name for the slot, and one article whatever the occupation was."""
-    return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
 
 
 def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "en") -> dict[str, str]:
@@ -149,77 +78,31 @@ def check_balance(stereotypes: Iterable[str], where: str) -> None:
         raise InputError(f"{where} has no {' and no '.join(missing)}-dominated occupation; the probe needs both")
 
 
-def is_person(text: str, match: re.Match[str], occupation: str) -> bool:
+def is_person(match: re.Match[str], occupation: str) -> bool:
     """Whether a mention is a noun where it might be a verb: ``two security guards``, but not ``a family cooks``.
 
     A determiner stands before it, or before one word more and agrees with it in number, as a verb would not.
     """
     if occupation not in word_class("verb"):
         return True
-    before = re.search(r"(?:(\w+) )?(\w+) $", text[: match.start()].lower())
+    before = re.search(r"(?:(\w+) )?(\w+) $", match.string[: match.start()].lower())
     if before is None:
         return False
-    agreeing = word_class("many" if _is_plural(text, match, occupation) else "one")
+    agreeing = word_class("many" if "Subs" in open_slot(match, occupation) else "one")
     return before[2] in word_class("determiner") or before[1] in agreeing
 
 
-def stands_alone(text: str, match: re.Match[str], occupation: str) -> bool:
+def stands_alone(match: re.Match[str], occupation: str) -> bool:
     """Whether a mention is a whole noun phrase but for its determiner, so that another occupation fits as well."""
-    plural = _is_plural(text, match, occupation)
-    before = re.search(r"(\w+)\W*$", text[: match.start()].lower())
+    plural = "Subs" in open_slot(match, occupation)
+    before = re.search(r"(\w+)\W*$", match.string[: match.start()].lower())
     if not (before[1] in word_class("determiner") if before else plural):
         return False
-    after = re.match(r"\s*([^\W\d_]+(?:['’][^\W\d_]+)*)", text[match.end() :])
+    after = re.match(r"\s*([^\W\d_]+(?:['’][^\W\d_]+)*)", match.string[match.end() :])
     if not after:
         return True
     word = after[1].lower()
     return word in word_class("follower") or word.endswith(("ing", "ed", "ly")) or (word.endswith("s") and not plural)
-
-
-def looks_english(sentences: Sequence[str]) -> bool:
-    """Whether sentences are English, judged by their letters and by the share of English function words.
-
-    Fewer than 40 words are too little to judge by function words.
-
-    >>> looks_english(["The nurse is at work."]), looks_english(["护士在工作。"])
-    (True, False)
-    """
-    words = [word.lower() for sentence in sentences for word in _WORD.findall(sentence)]
-    letters = "".join(words)
-    if sum(not letter.isascii() for letter in letters) > _MOST_FOREIGN * len(letters):
-        return False
-    known = sum(word in word_class("function") for word in words)
-    return len(words) < _FEW_WORDS or known >= _LEAST_ENGLISH * len(words)
-
-
-def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
-    """Whether a sentence seems to name a person or a place, by capital letters alone.
-
-    Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The first
-    word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, a singular verb
-    follows, or the vocabulary is large. In lower case a given name counts if it is no English word. The rule is strict:
-    a false alarm costs a sentence, a name reveals a gender.
-
-    >>> names_person("The nurse met Anna."), names_person("Anna is a nurse."), names_person("The CEO rests on Monday.")
-    (True, True, False)
-    >>> names_person("the nurse met anna."), names_person("will the nurse rest?")
-    (True, False)
-    """
-    words = _WORD.findall(sentence)
-    for position, full in enumerate(words):
-        word = re.sub(r"['’]\w+$", "", full)
-        acronym = word.isupper() and len(word) > 1
-        if word in _lower_names():
-            return True
-        if not word[0].isupper() or acronym or word.lower() in _common_words():
-            continue
-        if position:
-            return True
-        verb = len(words) > 1 and words[1].lower() in word_class("singular") and not word.endswith("ing")
-        telling = verb or word in given_names() or len(vocabulary) >= _TELLING_VOCABULARY
-        if telling and word.lower() not in vocabulary:
-            return True
-    return False
 
 
 def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpus: Sequence[str]) -> list[bool]:
@@ -227,7 +110,7 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
     if not isinstance(name_filter, str):
         return [bool(name_filter(text)) for text in candidates]
     if name_filter == "lists":
-        vocabulary = {word for text in corpus for word in _WORD.findall(text) if word.islower()}
+        vocabulary = {word for text in corpus for word in WORD.findall(text) if word.islower()}
         return [names_person(text, vocabulary) for text in candidates]
     download = f"python -m {_TAGGER_MODELS[name_filter]}"
     try:
@@ -245,54 +128,6 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
         raise InputError(f"name_filter {name_filter} needs its English models: {download}") from error
 
 
-@cache
-def _occupation_rows() -> dict[str, dict[str, str]]:
-    return {row["occupation"]: row for row in read_table("probe_occupations.csv", ("occupation", "gender", "plural"))}
-
-
-@cache
-def _lower_names() -> frozenset[str]:
-    """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
-    rows = read_table("swap_names.csv", ("rank", "male", "female"))
-    common = (row[column] for row in rows if int(row["rank"]) <= _COMMON_NAMES for column in ("male", "female"))
-    names = {name.lower() for name in common if not name_kinds().get(name) and len(name) > 3}
-    return frozenset(names - _common_words())
-
-
-@cache
-def _common_words() -> frozenset[str]:
-    """Lower-case words that are no names although they may be capitalised."""
-    occupations = {part for name in probe_occupations() for form in forms(name) for part in form.lower().split()}
-    roles = ("calendar", "function", "determiner", "follower", "pronoun")
-    return frozenset(occupations).union(*map(word_class, roles))
-
-
-def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
-    return "Subs" in open_slot(text, match, occupation)
-
-
-def plural(occupation: str) -> str:
-    """An English word in the plural: as the list of occupations has it, else by its last letters."""
-    if occupation in _occupation_rows():
-        return _occupation_rows()[occupation]["plural"]
-    if re.search(r"[^aeiou]y$", occupation):
-        return occupation[:-1] + "ies"
-    return occupation + ("es" if re.search(r"(?:s|x|z|ch|sh)$", occupation) else "s")
-
-
-def article(word: str) -> str:
-    """``a`` or ``an`` by sound, as far as spelling shows it.
-
-    >>> [article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
-    ['an', 'a', 'an', 'a', 'an']
-    """
-    first = word.split()[0]
-    if first.isupper() and len(first) > 1:  # letters are read by name: an MRI
-        return "an" if first[0] in "AEFHILMNORSX" else "a"
-    vowel = r"hour|heir|honest|honou?r|(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]"
-    return "an" if re.match(vowel, first, re.IGNORECASE) else "a"
-
-
 @dataclass(frozen=True)
 class Sentence:
     """A sentence that can be a premise: it is about one occupation."""
@@ -305,12 +140,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Pool:
-    """Candidates of a corpus after all filters, with what fell out on the way."""
+    """Candidates of a corpus after all filters, and how many sentences were read, matched, dropped and kept."""
 
-    sentences: int
-    matched: int
-    dropped: Counter[str]
     kept: list[Sentence]
+    counts: dict[str, Any]
     has_capitals: bool
 
 
@@ -322,7 +155,7 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
     if not looks_english(sentences[:: len(sentences) // 5000 + 1]):  # a few thousand are enough to tell
         raise InputError(f"{path} does not look like English ('{sentences[0][:60]}'), which the probe is for")
     spelling = {form.lower(): name for name in occupations for form in forms(name)}
-    finder = find_forms(spelling)
+    finder = any_of(spelling)
     revealing = {**dict.fromkeys(word_class("gender"), "gender"), **load_axis().revealing_words("en")}
     matched, dropped, seen = 0, Counter[str](), set[str]()
     passed: list[Sentence] = []
@@ -338,16 +171,16 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
         if reason:
             dropped[reason] += 1
             continue
-        name, template = names.pop(), text
-        for match in reversed(matches):
-            template = template[: match.start()] + open_slot(text, match, name) + template[match.end() :]
-        passed.append(Sentence(text, name, template, all(stands_alone(text, match, name) for match in matches)))
+        name = names.pop()
+        template = finder.sub(partial(open_slot, occupation=name), text)
+        passed.append(Sentence(text, name, template, all(stands_alone(match, name) for match in matches)))
     # Names come last: a tagger is slow, and few sentences get this far.
     flags = person_flags([sentence.text for sentence in passed], name_filter, sentences)
     if any(flags):
         dropped["name"] = sum(flags)
     kept = [sentence for sentence, flag in zip(passed, flags, strict=True) if not flag]
-    return Pool(len(sentences), matched, dropped, kept, any(sentence.text[0].isupper() for sentence in passed))
+    counts = {"sentences": len(sentences), "matched": matched, "dropped": dict(dropped), "kept": len(kept)}
+    return Pool(kept, counts, any(sentence.text[0].isupper() for sentence in passed))
 
 
 def _objection(
@@ -356,7 +189,7 @@ def _objection(
     """Why a sentence with these occupations cannot be a premise; None if it can."""
     if len(names) > 1:
         return "several occupations"
-    if not all(is_person(text, match, next(iter(names))) for match in matches):
+    if not all(is_person(match, next(iter(names))) for match in matches):
         return "perhaps a verb"
     if leaking_words(text, revealing, "en"):
         return "gender word"

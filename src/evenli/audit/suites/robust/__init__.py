@@ -82,10 +82,8 @@ class Robust(Suite):
         of_second = {row.key: row.stereotype for row in judged_rows(second.wordings)}
         values = [(row.stereotype, of_second[row.key]) for row in judged_rows(first.wordings) if row.key in of_second]
         below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
-        sentence = (
-            f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second "
-            f"in {above}."
-        )
+        sentence = f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, "
+        sentence += f"the second in {above}."
         sentence = sentence if values else "The two models understand no wording in common."
         return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": sentence}
 

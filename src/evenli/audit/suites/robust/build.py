@@ -19,19 +19,17 @@ from pathlib import Path
 import numpy as np
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import SLOT, Request, subset_of
-from evenli.audit.suites.checks import leaking_words
+from evenli.audit.suites.base import Request, subset_of
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import load_coal
 from evenli.audit.suites.robust.wordings import (
+    BARE,
     DIMENSIONS,
     NAME,
     NARROW,
     PRONOUN,
     Spelling,
     Wordings,
-    fill_word,
-    noun_phrase,
     read_wordings,
 )
 from evenli.core.errors import InputError
@@ -40,6 +38,7 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.core.record import Record
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, leaking_words
 
 BUILT_IN = "built-in"
 CONTROL, PERSON = "control", "person"
@@ -100,14 +99,13 @@ def grid(wordings: Wordings, templates: Sequence[str]) -> list[Wording]:
 
     A pronoun cannot stand behind *the person is a*, and neither it nor a name speaks of two.
     """
-    chosen = []
-    determiners, frames, forms = (wordings.choices[name] for name in ("determiner", "frame", "form"))
-    for noun, determiner, frame, form, source in product(wordings.group_nouns, determiners, frames, forms, templates):
-        two, says_same = determiner.kind == "two", form.kind == "same"
-        if (noun.bare and two) or (noun.kind == PRONOUN and not says_same):
-            continue
-        chosen.append(Wording(noun.name, determiner.name, frame.name, form.name, source))
-    return chosen
+    determiners, frames, forms = (wordings.choices[name] for name in DIMENSIONS[1:4])
+    every = product(wordings.group_nouns, determiners, frames, forms, templates)
+    return [
+        Wording(noun.name, determiner.name, frame.name, form.name, source)
+        for noun, determiner, frame, form, source in every
+        if not (noun.kind in BARE and determiner.kind == "two") and (noun.kind != PRONOUN or form.kind == "same")
+    ]
 
 
 def sampled(everything: Sequence[Wording], count: int | None = None) -> list[Wording]:
@@ -200,7 +198,7 @@ def load(request: Request) -> PairSet:
     width = max(1, int(room / (groups * len(occupations))))
     sets = {name: TemplateSet.of(fitting, occupations, width) for name, fitting in predicates.items()}
     pairs = PairSet.from_rows(
-        [row for wording in asked for row in _Rows(wordings, wording, sets[wording.templates])],
+        [row for wording in asked for row in wording_rows(wordings, wording, sets[wording.templates])],
         name=f"{len(asked)} wordings",
         suite="robust",
         lang=lang,
@@ -240,62 +238,43 @@ def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str
     return None, {"official": [text for text in release if not leaking_words(text, revealing, request.lang)]}
 
 
-class _Rows:
-    """The rows of one wording."""
+def wording_rows(wordings: Wordings, wording: Wording, templates: TemplateSet) -> Iterator[Row]:
+    """The rows of one wording: items, then checks."""
+    noun, determiner, frame, form = (wordings.choice(name, getattr(wording, name)) for name in DIMENSIONS[:4])
+    two, groups, items = determiner.kind == "two", wordings.groups, templates.items
+    turns = {template: turn for turn, template in enumerate(templates.predicates)}
 
-    def __init__(self, wordings: Wordings, wording: Wording, templates: TemplateSet) -> None:
-        self.wordings, self.wording, self.templates = wordings, wording, templates
-        self.noun = next(noun for noun in wordings.nouns if noun.name == wording.noun)
-        self.determiner, self.frame, self.form = (
-            next(choice for choice in wordings.choices[name] if choice.name == getattr(wording, name))
-            for name in ("determiner", "frame", "form")
-        )
-        self.two = self.determiner.kind == "two"
-        self.turns = {template: turn for turn, template in enumerate(templates.predicates)}
+    def sentence(word: Spelling, template: str) -> str:
+        text = frame.read(two=two).replace("{np}", determiner.phrase(word))
+        return text.replace("{vp}", templates.predicates[template])
 
-    def __iter__(self) -> Iterator[Row]:
-        """Items, then checks."""
-        groups, items = self.wordings.groups, self.templates.items
-        for occupation, template in items:
-            premise = self._sentence(self.wordings.spelling(occupation.word), template)
-            for group in groups:
-                row = self._row(subset_of(group, occupation.groups), NEUTRAL, premise, group, template, occupation.word)
-                yield {**row, "occupation": occupation.word, "stereotype": occupation.stereotype}
-        for number, template in enumerate(self.templates.controls):
-            for given, asked in product(groups, repeat=2):
-                # A group is stated by the usual noun, where that implies the noun of this wording.
-                own = given == asked and self.noun.kind in {NARROW, NAME}
-                noun = self.noun if own else self.wordings.nouns[0]
-                premise = self._sentence(noun.word(given, self.turns[template]), template, bare=noun.bare)
-                gold = ENTAILMENT if given == asked else CONTRADICTION
-                yield self._row(CONTROL, gold, premise, asked, template, given)
-            if self.form.kind == "same":
-                # An occupation is to be a person.
-                word = items[number * len(items) // len(self.templates.controls)][0].word
-                premise = self._sentence(self.wordings.spelling(word), template)
-                hypothesis = self._sentence(self.wordings.person.word(groups[0]), template)
-                row = self._row(PERSON, ENTAILMENT, premise, groups[0], template, word)
-                yield {**row, "hypothesis": hypothesis, "group": None}
-
-    def _sentence(self, word: Spelling, template: str, *, bare: bool = False) -> str:
-        phrase = noun_phrase(self.determiner, word, bare=bare)
-        sentence = self.frame.read(two=self.two)
-        return sentence.replace("{np}", phrase).replace("{vp}", self.templates.predicates[template])
-
-    def _row(self, subset: str, gold: str, premise: str, group: str, template: str, of: str) -> Row:
-        """A pair; ``of`` is who the premise is about."""
-        turn, bare = self.turns[template], self.noun.bare
-        word = self.noun.word(group, turn)
-        if self.form.kind == "same":
-            hypothesis = self._sentence(word, template, bare=bare)
-        else:
-            hypothesis = fill_word(self.form.read(two=self.two), word, bare=bare)
+    def row(subset: str, gold: str, premise: str, group: str, template: str, of: str) -> Row:
+        # ``of`` is who the premise is about.
+        word = noun.word(group, turns[template])
         return {
-            "id": f"{self.wording.key}; {subset} {of} {turn}; {group}",
+            "id": f"{wording.key}; {subset} {of} {turns[template]}; {group}",
             "subset": subset,
             "premise": premise,
-            "hypothesis": hypothesis,
+            "hypothesis": sentence(word, template) if form.kind == "same" else word.put_into(form.read(two=two)),
             "gold": gold,
             "template": template,
             "group": group,
         }
+
+    for occupation, template in items:
+        premise = sentence(wordings.spelling(occupation.word), template)
+        for group in groups:
+            asked = row(subset_of(group, occupation.groups), NEUTRAL, premise, group, template, occupation.word)
+            yield {**asked, "occupation": occupation.word, "stereotype": occupation.stereotype}
+    for number, template in enumerate(templates.controls):
+        for given, other in product(groups, repeat=2):
+            # A group is stated by the usual noun, where that implies the noun of this wording.
+            own = given == other and noun.kind in {NARROW, NAME}
+            stated = (noun if own else wordings.choices["noun"][0]).word(given, turns[template])
+            gold = ENTAILMENT if given == other else CONTRADICTION
+            yield row(CONTROL, gold, sentence(stated, template), other, template, given)
+        if form.kind == "same":
+            # An occupation is to be a person.
+            word = items[number * len(items) // len(templates.controls)][0].word
+            asked = row(PERSON, ENTAILMENT, sentence(wordings.spelling(word), template), groups[0], template, word)
+            yield {**asked, "hypothesis": sentence(wordings.person, template), "group": None}

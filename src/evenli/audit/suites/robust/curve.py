@@ -146,7 +146,7 @@ def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
 
 
 def _layout(sample: Sample) -> Layout:
-    # An id says the wording, who the premise is about and which group is asked for; see ``build._Rows``.
+    # An id says the wording, who the premise is about and which group is asked for; see ``build.wording_rows``.
     parts = sample.frame["id"].fill_null("").str.split("; ")
     names = parts.list.get(0)
     keys = names.unique(maintain_order=True).to_list()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,6 +19,7 @@ from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.extras import need
 from evenli.core.format import number
 from evenli.core.record import Number, Record
+from evenli.stats.intervals import prediction_interval
 from evenli.stats.sample import Sample
 
 STABLE = 0.9
@@ -143,21 +144,6 @@ class ViewCause(Record, frozen=True):
         return self.holds / self.judged if self.judged else math.nan
 
 
-def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Ends between which a further value like these lies, and in which share of cases; the extremes of few values.
-
-    Of n values and a further one, each is equally likely to be the k-th smallest of all n + 1.
-
-    >>> prediction_interval(range(39))
-    (0.0, 38.0, 0.95)
-    """
-    ordered, n = sorted(float(value) for value in values), len(values)
-    if n < 2:
-        return math.nan, math.nan, math.nan
-    cut = max(1, math.floor((n + 1) * (1 - level) / 2 + 1e-9))
-    return ordered[cut - 1], ordered[n - cut], (n + 1 - 2 * cut) / (n + 1)
-
-
 def side(cause: str, value: float) -> int:
     """The sign of a cause; of undirected error, whether it is more than negligible."""
     if cause == "undirected":
@@ -166,9 +152,9 @@ def side(cause: str, value: float) -> int:
     return 0 if abs(value) < 1e-9 else int(math.copysign(1, value))
 
 
-def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[CauseRow]:
+def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterator[CauseRow]:
     """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
-    known, causes = judged_rows(rows), []
+    known = judged_rows(rows)
     for cause in CAUSES if rows else ():
         estimates, mean = [row.estimate(cause) for row in known], means[cause]
         usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
@@ -179,7 +165,7 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
         # Undirected error has no other sign; its quiet side is below the limit.
         certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
         low, high, level = prediction_interval([estimate.value for estimate in estimates])
-        numbers = CauseRow(
+        yield CauseRow(
             cause=cause,
             **fields_of("usual", usual),
             **fields_of("mean", mean),
@@ -192,21 +178,17 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
             reversed=certain[1],
             verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if rows[0].judged else 0,
         )
-        causes.append(numbers)
-    return causes
 
 
-def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> list[ViewCause]:
+def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> Iterator[ViewCause]:
     """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
     known = judged_rows(cells)
     # Without it, the mean of the cells does.
     usual = judged_rows(wordings[:1]) or known
-    causes = []
     for cause in CAUSES if cells else ():
         reference = float(np.mean([getattr(row, cause) for row in usual])) if usual else math.nan
         _, counted = _counted(cause, known, reference)
-        causes.append(ViewCause(cause=cause, cells=len(cells), judged=len(known), **counted))
-    return causes
+        yield ViewCause(cause=cause, cells=len(cells), judged=len(known), **counted)
 
 
 def _counted(cause: str, rows: Sequence[WordingRow | ViewRow], reference: float) -> tuple[int, dict[str, Any]]:
@@ -230,15 +212,13 @@ def _counted(cause: str, rows: Sequence[WordingRow | ViewRow], reference: float)
     }
 
 
-def levels(rows: Sequence[WordingRow]) -> list[LevelRow]:
+def levels(rows: Sequence[WordingRow]) -> Iterator[LevelRow]:
     """The mean of each cause over the judged wordings of every choice."""
-    level_rows = []
     for dimension in DIMENSIONS:
         for choice in dict.fromkeys(getattr(row, dimension) for row in rows):
             of = [row for row in judged_rows(rows) if getattr(row, dimension) == choice]
             means = (float(np.mean([getattr(row, c) for row in of])) if of else math.nan for c in CAUSES)
-            level_rows.append(LevelRow(dimension, choice, len(of), *means))
-    return level_rows
+            yield LevelRow(dimension, choice, len(of), *means)
 
 
 def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:
@@ -254,20 +234,15 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
         )
     except MissingExtraError as error:
         return [VarianceRow(cause, REST, math.nan, math.nan, str(error)) for cause in CAUSES]
+    few = f"{len(known)} judged wordings are too few for {parameters} parameters" if len(known) <= parameters else ""
     shares = []
     for cause in CAUSES:
         heights = [_logit(cause, row) for row in known]
-        reason = "" if varied else "nothing varies"
-        if len(known) <= parameters:
-            reason = f"{len(known)} judged wordings are too few for {parameters} parameters"
-        elif np.ptp(heights) < 1e-9:
-            reason = "no spread: all wordings give the same value"
-        if reason:
+        if reason := few or ("no spread: all wordings give the same value" if np.ptp(heights) < 1e-9 else ""):
             shares.append(VarianceRow(cause, REST, math.nan, math.nan, reason))
             continue
-        model = formula.ols(
-            "y ~ " + " + ".join(f"C({name})" for name in varied), pandas.DataFrame({**varied, "y": heights})
-        )
+        terms = " + ".join(f"C({name})" for name in varied)
+        model = formula.ols(f"y ~ {terms}", pandas.DataFrame({**varied, "y": heights}))
         squares = anova.anova_lm(model.fit(), typ=2)
         total = float(squares["sum_sq"].sum())
         parts = zip([*varied, REST], squares["sum_sq"], squares["PR(>F)"], strict=True)
@@ -335,10 +310,10 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> RobustResul
     return RobustResult(
         measures=measures,
         wordings=rows,
-        causes=across(rows, {cause: measures[f"{cause}_mean"] for cause in CAUSES}),
+        causes=list(across(rows, {cause: measures[f"{cause}_mean"] for cause in CAUSES})),
         shares=variance_shares(rows),
-        levels=levels(rows),
+        levels=list(levels(rows)),
         views=cells,
-        view_causes=across_views(cells, rows),
+        view_causes=list(across_views(cells, rows)),
         view_shares=variance_shares(cells, CHOICES) if cells else [],
     )

@@ -15,19 +15,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from evenli.audit.suites.checks import leaking_words
-from evenli.audit.suites.probe.words import article
-from evenli.audit.suites.probe.words import plural as english_plural
 from evenli.core.errors import ResourceError
 from evenli.words import Axis, load_axis, read_table
+from evenli.words.english import plural, with_article
+from evenli.words.templates import leaking_words
 
 DIMENSIONS = ("noun", "determiner", "frame", "form", "templates")
 """What a wording chooses; templates are sets of sentences."""
 NOUN, NARROW, PRONOUN, NAME, CONTROL = "noun", "narrow", "pronoun", "name", "control"
+BARE = {PRONOUN, NAME}
+"""Kinds of nouns that stand without a determiner, and for one person only."""
 _KINDS = {
     "noun": {NOUN, NARROW, PRONOUN, NAME, CONTROL},
     "determiner": {"one", "two"},
@@ -45,58 +46,47 @@ Who = tuple[str, str]
 
 @dataclass(frozen=True)
 class Spelling:
-    """A word in the singular and in the plural, which may be the same."""
+    """A word in the singular and in the plural, which may be the same; a bare one stands without a determiner."""
 
     singular: str
     plural: str
+    bare: bool = False
+
+    def put_into(self, text: str) -> str:
+        """A text with the word in it: {singular}, {plural}, or {a} for the singular with its article, if it has one."""
+        filled = text.replace("{singular}", self.singular).replace("{plural}", self.plural)
+        return filled.replace("{a}", self.singular if self.bare else with_article(self.singular))
 
 
 @dataclass(frozen=True)
-class Noun:
-    """How the groups are called: by group, one spelling or several that take turns."""
+class Choice:
+    """One line of the table: a determiner, a frame or a form as it reads for one person and for two, or a noun.
+
+    Of a noun ``words`` has the spelling of every group, or several that take turns.
+    """
 
     name: str
     kind: str
-    words: Mapping[str, tuple[Spelling, ...]]
+    text: str = ""
+    plural: str = ""
+    words: Mapping[str, tuple[Spelling, ...]] = field(default_factory=dict)
 
-    @property
-    def bare(self) -> bool:
-        """Whether it stands without a determiner, and for one person only."""
-        return self.kind in {PRONOUN, NAME}
+    def read(self, *, two: bool) -> str:
+        """The text for one person or for two."""
+        return self.plural if two and self.plural else self.text
 
     def word(self, group: str, turn: int = 0) -> Spelling:
         """How a group is called in the sentence of this number."""
         spellings = self.words[group]
         return spellings[turn % len(spellings)]
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A determiner, a frame or a form: how it reads for one person, and for two."""
-
-    name: str
-    kind: str
-    text: str
-    plural: str
-
-    def read(self, *, two: bool) -> str:
-        """The text for one person or for two."""
-        return self.plural if two and self.plural else self.text
-
-
-def fill_word(text: str, word: Spelling, *, bare: bool = False) -> str:
-    """Put a word into a text: {singular}, {plural}, or {a} for the singular with its article; a name has none."""
-    filled = text.replace("{singular}", word.singular).replace("{plural}", word.plural)
-    return filled.replace("{a}", word.singular if bare else f"{article(word.singular)} {word.singular}")
-
-
-def noun_phrase(determiner: Choice, word: Spelling, *, bare: bool = False) -> str:
-    """A word with its determiner; a pronoun or a name stands bare."""
-    return word.singular if bare else fill_word(determiner.text, word)
+    def phrase(self, word: Spelling) -> str:
+        """A word with this determiner, where it takes one."""
+        return word.singular if word.bare else word.put_into(self.text)
 
 
 class Wordings:
-    """All choices of a language, the usual one of each kind first.
+    """All choices of a language by dimension, the usual one first.
 
     Lines of a table are added; those that cannot be asked or that change the right answer are refused.
     """
@@ -104,18 +94,21 @@ class Wordings:
     def __init__(self, axis: Axis, lang: str) -> None:
         self.lang, self.groups = lang, axis.group_names
         self.revealing = axis.revealing_words(lang)
-        self.nouns: list[Noun] = []
-        self.choices: dict[str, list[Choice]] = {name: [] for name in ("determiner", "frame", "form", "pattern")}
+        self.choices: dict[str, list[Choice]] = {name: [] for name in _KINDS}
+
+    def choice(self, dimension: str, name: str) -> Choice:
+        """A choice by its name."""
+        return next(choice for choice in self.choices[dimension] if choice.name == name)
 
     @property
-    def person(self) -> Noun:
+    def person(self) -> Spelling:
         """The noun that names no group."""
-        return next(noun for noun in self.nouns if noun.kind == CONTROL)
+        return next(noun for noun in self.choices["noun"] if noun.kind == CONTROL).word(self.groups[0])
 
     @property
-    def group_nouns(self) -> list[Noun]:
+    def group_nouns(self) -> list[Choice]:
         """The nouns that name a group."""
-        return [noun for noun in self.nouns if noun.kind != CONTROL]
+        return [noun for noun in self.choices["noun"] if noun.kind != CONTROL]
 
     @property
     def patterns(self) -> dict[str, str]:
@@ -124,7 +117,7 @@ class Wordings:
 
     def spelling(self, word: str) -> Spelling:
         """An occupation in both numbers."""
-        return Spelling(word, english_plural(word) if self.lang == "en" else word)
+        return Spelling(word, plural(word) if self.lang == "en" else word)
 
     def predicates(self, templates: Iterable[str]) -> dict[str, str]:
         """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""
@@ -140,25 +133,24 @@ class Wordings:
             raise ResourceError(f"{origin}: no dimension '{dimension}'; choose {', '.join(_KINDS)}")
         if not _NAME.fullmatch(name):
             raise ResourceError(f"{where}: a name is needed, without commas, semicolons and bars")
-        known = self.nouns if dimension == "noun" else self.choices[dimension]
-        if any(choice.name == name for choice in known):
+        if any(choice.name == name for choice in self.choices[dimension]):
             raise ResourceError(f"{where} stands there twice")
         kind = row["kind"].strip()
         if kind not in _KINDS[dimension]:
             kinds = ", ".join(sorted(kind or "nothing" for kind in _KINDS[dimension]))
             raise ResourceError(f"{where}: kind '{kind}' is not one of {kinds}")
         if dimension == "noun":
-            self.nouns.append(self._noun(where, name, kind, row))
+            choice = Choice(name, kind, words=self._words(where, kind, row))
         else:
             choice = Choice(name, kind, row["text"].strip(), (row.get("plural") or "").strip())
             self._check(where, dimension, choice)
-            self.choices[dimension].append(choice)
+        self.choices[dimension].append(choice)
 
-    def _noun(self, where: str, name: str, kind: str, row: Mapping[str, str]) -> Noun:
+    def _words(self, where: str, kind: str, row: Mapping[str, str]) -> dict[str, tuple[Spelling, ...]]:
         words = {}
         for group in self.groups:
             texts = (text.partition("/") for text in (row.get(group) or "").split(";") if text.strip(" /"))
-            spelled = tuple(Spelling(one.strip(), two.strip() or one.strip()) for one, _, two in texts)
+            spelled = tuple(Spelling(one.strip(), two.strip() or one.strip(), kind in BARE) for one, _, two in texts)
             if not spelled:
                 raise ResourceError(f"{where} has no word for {group} in language '{self.lang}'")
             words[group] = spelled
@@ -173,7 +165,7 @@ class Wordings:
         if different == (kind == CONTROL):
             rule = "a control has the same word for all groups" if different else "the groups have the same word"
             raise ResourceError(f"{where}: {rule}")
-        return Noun(name, kind, words)
+        return words
 
     def _leaks(self, *texts: str) -> list[str]:
         """Words that give a group away; slots are no words."""
@@ -203,7 +195,7 @@ class Wordings:
         """Refuse a table that lacks what every question needs."""
         needed = {name: self.choices[name] for name in ("determiner", "frame", "form")}
         missing = [name for name, of in {**needed, "keep": self.patterns.get("keep")}.items() if not of]
-        kinds = [noun.kind for noun in self.nouns]
+        kinds = [noun.kind for noun in self.choices["noun"]]
         if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
             what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
             raise ResourceError(f"{origin} lacks {what}")
@@ -265,14 +257,14 @@ def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
         [text for choice in wordings.choices[name] for text in dict.fromkeys((choice.text, choice.plural)) if text]
         for name in ("frame", "form")
     )
-    named = [(noun, group, word) for noun in wordings.nouns for group, words in noun.words.items() for word in words]
     phrases: dict[str, Who] = {}
     hypotheses: dict[str, Who] = {}
     for determiner in wordings.choices["determiner"]:
         for occupation in occupations:
-            phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
-        for noun, group, word in named:
-            who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
-            phrases[noun_phrase(determiner, word, bare=noun.bare)] = who
-            hypotheses |= {fill_word(form, word, bare=noun.bare): who for form in forms}
+            phrases[determiner.phrase(wordings.spelling(occupation))] = (OCCUPATION, occupation)
+        for noun in wordings.choices["noun"]:
+            for group, word in ((group, word) for group, words in noun.words.items() for word in words):
+                who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
+                phrases[determiner.phrase(word)] = who
+                hypotheses |= {word.put_into(form): who for form in forms}
     return Reader(phrases, hypotheses, [re.split(r"\{(\w+)\}", text) for text in frames])

@@ -1,108 +1,28 @@
-"""Sentence templates for training: composed from scenes, or made of image captions.
+"""Sentence templates made of image captions: the person word becomes the slot.
 
-A bias-controlled set needs 638 templates a language that no evaluation template repeats. ``scenes_{lang}.csv``
-holds their parts (columns scene, part, text): every activity of a scene meets every place and detail of it, and its
-``*,order`` rows say how a sentence is put together, with or without place and detail.
-
-In a caption the person word becomes the slot. NLI-CoAL takes captions with exactly one of the group words. Some of its
-templates still name a second gendered person, count several people or hold an occupation; each spoils a pair once the
-slot is filled, so they are dropped here.
+NLI-CoAL takes captions with exactly one of the group words. Some of its templates still name a second gendered person,
+count several people or hold an occupation; each spoils a pair once the slot is filled, so they are dropped here.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import leaking_words, looks_like
-from evenli.core.errors import InputError, ResourceError
+from evenli.core.errors import InputError
 from evenli.core.io import iter_text
 from evenli.words import Axis, load_axis, read_table
-from evenli.words.tables import DATA
+from evenli.words.scenes import template_key
+from evenli.words.templates import SLOT, UNSPACED, any_of, leaking_words, looks_like
 
-PARTS = ("activity", "place", "detail")
-_UNSPACED = ("ja", "zh")
 _CAPTION_ID = re.compile(r"^\S+#\d+\s+")
 _HEADERS = {"caption", "captions", "sentence", "text"}
 _INNER_STOP = re.compile(r"[.!?] |[。！？](?=.)")
-
-
-def template_key(template: str) -> str:
-    """What makes two templates the same: letters and digits, without case, width, spaces and punctuation.
-
-    >>> template_key("The [Sub] waves !") == template_key("the [Sub] waves.")
-    True
-    """
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", template).casefold())
-
-
-def compose_templates(
-    lang: str, count: int, *, seed: int = 0, exclude: Collection[str] = (), axis: Axis | str = "gender"
-) -> list[str]:
-    """Compose sentence templates whose neighbours show different scenes.
-
-    Templates of the axis' evaluation set, those in ``exclude`` and those with a word that reveals a group of the axis
-    are left out before the draw.
-    """
-    axis = load_axis(axis)
-    # Before the draw, so that the first templates of a seed do not depend on how many are asked for.
-    taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
-    revealing = axis.revealing_words(lang)
-    free = {
-        scene: [t for t in templates if template_key(t) not in taken and not leaking_words(t, revealing, lang)]
-        for scene, templates in read_scenes(lang).items()
-    }
-    available = sum(map(len, free.values()))
-    if not 0 <= count <= available:
-        raise InputError(
-            f"{count} templates are needed, the scenes of '{lang}' give {available}; give captions (--captions FILE)"
-        )
-    return _spread(free, np.random.default_rng(seed))[:count]
-
-
-def read_scenes(lang: str) -> dict[str, list[str]]:
-    """All templates of a language by scene, in table order."""
-    name = f"scenes_{lang}.csv"
-    if not (DATA / name).is_file():
-        known = ", ".join(sorted(path.stem.removeprefix("scenes_") for path in DATA.glob("scenes_*.csv")))
-        raise ResourceError(
-            f"no scenes are shipped for language '{lang}' (there are {known}); give captions (--captions FILE)"
-        )
-    orders: list[str] = []
-    scenes: dict[str, dict[str, list[str]]] = {}
-    for row in read_table(name, ("scene", "part", "text")):
-        if row["part"] == "order":
-            orders.append(row["text"])
-        else:
-            scenes.setdefault(row["scene"], {part: [] for part in PARTS})[row["part"]].append(row["text"])
-    composed = {}
-    for scene, parts in scenes.items():
-        chosen = [dict(zip(PARTS, texts, strict=True)) for texts in product(*parts.values())]
-        # An order that leaves a part out gives the same sentence several times.
-        composed[scene] = list(dict.fromkeys(order.format(**texts) for order in orders for texts in chosen))
-    return composed
-
-
-def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> list[str]:
-    """Shuffle such that equal neighbours are as few as the sizes allow: always draw from the fullest other scene."""
-    left = {s: [templates[i] for i in generator.permutation(len(templates))] for s, templates in scenes.items()}
-    spread: list[str] = []
-    last = ""
-    for _ in range(sum(map(len, left.values()))):
-        # Only when all other scenes are used up may one follow itself.
-        drawable = [scene for scene in left if left[scene] and scene != last] or [last]
-        fullest = max(len(left[scene]) for scene in drawable)
-        last = str(generator.choice([scene for scene in drawable if len(left[scene]) == fullest]))
-        spread.append(left[last].pop())
-    return spread
 
 
 @dataclass(frozen=True)
@@ -158,9 +78,9 @@ def templates_from_captions(
 def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[str, str]]:
     """The template of each caption and the reason to drop it, empty if there is none."""
     revealing = axis.revealing_words(lang)
-    group_word = _any_of(axis.language(lang).group_words.values(), lang)
+    group_word = any_of(axis.language(lang).group_words.values(), lang, case=True)
     # One character is too little to find a word in running text: 官 also occurs in 器官.
-    occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
+    occupation = any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang, case=True)
     rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
     # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
     own = rules.get(lang, {**rules["en"], "plural": "(?!)", "alone": ""})
@@ -175,7 +95,7 @@ def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[st
         if lang == "en":
             template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
         beside = template.replace(SLOT, "")
-        size = len(beside) if lang in _UNSPACED else len(template.split())
+        size = len(beside) if lang in UNSPACED else len(template.split())
         # The first that holds is counted.
         faults = {
             "several sentences": _INNER_STOP.search(template),
@@ -189,14 +109,8 @@ def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[st
         yield template, next((reason for reason, holds in faults.items() if holds), "")
 
 
-def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:
-    """One of the words: anywhere where no spaces are written, else as a whole word (``man's`` but not ``man-made``)."""
-    either = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    return re.compile(either if lang in _UNSPACED else rf"(?<![\w-])(?:{either})(?![\w-])")
-
-
 def _tidy(caption: str, lang: str) -> str:
-    if lang in _UNSPACED:
+    if lang in UNSPACED:
         return "".join(caption.split()).rstrip("。．.！!？?、，,") + "。"
     text = re.sub(r" (?=[.,;:!?]|'s\b)", "", " ".join(caption.lower().split()))
     return text.rstrip(" .,;:!?") + "."
