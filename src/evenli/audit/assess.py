@@ -50,14 +50,12 @@ def assess(
 ) -> AuditResult:
     """Compute the results of a stored table: every suite that it holds, and ``measures`` of your own on the first."""
     scoring = scoring or Scoring()
-    held = set(predictions.frame["suite"].unique())
-    names = [name for name in SUITES if name in held]
+    names = [name for name in SUITES if name in predictions.frame["suite"].unique()]
     if not names:
         raise InputError(f"the table holds no rows of an audit (suite {', '.join(SUITES)})")
     checks = predictions.suite("check")
     gate = competence(checks) if checks.frame.height else None
     header = predictions.header
-    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results: dict[str, SuiteResult] = {}
     for name in names:
         asked = predictions.suite(name)
@@ -72,6 +70,7 @@ def assess(
         sample = predictions.sample(name, published=scoring.published)
         results[name] = assess_suite(get_suite(name), sample, scoring, problem)
     verdict = _verdict(predictions, results, gate)
+    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     result = AuditResult(
         model=ModelInfo.from_dict(header.get("model", {})),
@@ -197,9 +196,9 @@ def competence(checks: Predictions) -> Competence:
                     f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
                 )
                 break
-    shares = [{name: estimate.value for name, estimate in part.items()} for part in (labels, kinds)]
+    per_label, controls = ({name: found.value for name, found in part.items()} for part in (labels, kinds))
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
-    return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
+    return Competence(accuracy, per_label, stated_accuracy, controls, top_label, problem, labels, kinds)
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
@@ -285,12 +284,12 @@ class Audit:
         """One row per suite, measure and stereotype: value, interval, standard error, n."""
         numbers = ("value", "low", "high", "se", "n", "note")
         rows = [
-            {"suite": suite, "measure": name, "slice": part} | {number: getattr(estimate, number) for number in numbers}
+            (suite, name, part, *(getattr(estimate, number) for number in numbers))
             for suite, result in self.result.suites.items()
             for name, measure in result.measures.items()
             for part, estimate in {"all": measure, **measure.by_stereotype}.items()
         ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+        return pl.DataFrame(rows, ["suite", "measure", "slice", *numbers], orient="row", infer_schema_length=None)
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())

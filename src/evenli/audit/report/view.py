@@ -10,9 +10,9 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -73,50 +73,6 @@ def ask(model: NLIModel, premise: str, hypothesis: str) -> list[tuple[str, str]]
     return [(LABELS[i], percent(float(shares[i]))) for i in np.argsort(-shares)]
 
 
-class _Viewer:
-    """What the pages show; all of it read from the folder when it is asked for."""
-
-    def __init__(self, folder: Path, token: str) -> None:
-        self.folder, self.base = folder, f"/{token}/"
-        self._model = lru_cache(maxsize=2)(lambda identity: load_asked(self.entry(identity)))
-
-    def entry(self, identity: str) -> RunEntry:
-        """A run by its address; only runs that the list holds can be named."""
-        run = next((entry for entry in gallery.find_runs(self.folder) if entry.id == identity), None)
-        if run is None:
-            raise InputError("there is no such run here (any more)")
-        if run.problem:
-            raise InputError(f"{run.name}: {run.problem}")
-        return run
-
-    def index(self, request: Request) -> str:
-        entries = gallery.find_runs(self.folder)
-        return gallery.list_page(entries, {entry.id: f"run/{entry.id}" for entry in entries}, live=True)
-
-    def run(self, request: Request) -> str:
-        return gallery.report_page(self.entry(request.path_params["run"]))
-
-    def compare(self, request: Request) -> str:
-        """Two runs beside each other; the older one is the first."""
-        chosen = request.query_params.getlist("run")
-        if len(chosen) != 2:
-            raise InputError(f"tick two runs to compare them, not {len(chosen)}")
-        first, second = sorted((self.entry(identity) for identity in chosen), key=lambda entry: entry.created)
-        return gallery.compare_page(first, second, self.base)
-
-    def form(self, request: Request) -> str:
-        return gallery.ask_page(self.entry(request.path_params["run"]), self.base, LONGEST)
-
-    def answer(self, identity: str, body: bytes) -> str:
-        """The form with the answer of the model."""
-        given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
-        premise, hypothesis = (given.get(name, [""])[0].strip() for name in ("premise", "hypothesis"))
-        if not premise or not hypothesis or max(len(premise), len(hypothesis)) > LONGEST:
-            raise InputError(f"give a premise and a hypothesis of at most {LONGEST:,} characters")
-        entry, (model, note), texts = self.entry(identity), self._model(identity), (premise, hypothesis)
-        return gallery.ask_page(entry, self.base, LONGEST, texts, ask(model, *texts), note)
-
-
 def make_app(folder: str | Path, token: str, port: int) -> Starlette:
     """The server's application; everything outside of the token's address is unknown."""
     check_extra("view", "evenli view")
@@ -127,7 +83,7 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
     from starlette.responses import HTMLResponse, PlainTextResponse
     from starlette.routing import Route
 
-    viewer = _Viewer(Path(folder), token)
+    base = f"/{token}/"
     origins = {f"http://{host}:{port}" for host in (LOOPBACK, "localhost")}
 
     def html(page: str, status: int = 200, *, own: bool = True) -> Response:
@@ -135,43 +91,68 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         policy = {"Content-Security-Policy": gallery.policy() + "; frame-ancestors 'none'"} if own else {}
         return HTMLResponse(page.encode("utf-8", "replace"), status, {**_HEADERS, **policy})
 
+    def entry(identity: str) -> RunEntry:
+        """A run by its address; only runs that the list holds can be named."""
+        run = next((run for run in gallery.find_runs(folder) if run.id == identity), None)
+        if run is None:
+            raise InputError("there is no such run here (any more)")
+        if run.problem:
+            raise InputError(f"{run.name}: {run.problem}")
+        return run
+
+    model = lru_cache(maxsize=2)(lambda identity: load_asked(entry(identity)))
+
     # Starlette runs what is not async in a thread: a slow page stops no other.
-    def shown(work: Callable[..., str], *given: Any, own: bool = True) -> Response:
-        try:
-            return html(work(*given), own=own)
-        except EvenliError as error:
-            return html(gallery.problem_page(str(error), viewer.base), 400)
+    def index(request: Request) -> Response:
+        entries = gallery.find_runs(folder)
+        return html(gallery.list_page(entries, {entry.id: f"run/{entry.id}" for entry in entries}, live=True))
+
+    def report(request: Request) -> Response:
+        return html(gallery.report_page(entry(request.path_params["run"])), own=False)
+
+    def compare(request: Request) -> Response:
+        """Two runs beside each other; the older one is the first."""
+        chosen = request.query_params.getlist("run")
+        if len(chosen) != 2:
+            raise InputError(f"tick two runs to compare them, not {len(chosen)}")
+        first, second = sorted(map(entry, chosen), key=lambda entry: entry.created)
+        return html(gallery.compare_page(first, second, base))
+
+    def form(request: Request) -> Response:
+        return html(gallery.ask_page(entry(request.path_params["run"]), base, LONGEST))
+
+    def answered(identity: str, body: bytes) -> Response:
+        """The form with the answer of the model."""
+        given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+        premise, hypothesis = texts = [given.get(name, [""])[0].strip() for name in ("premise", "hypothesis")]
+        if not premise or not hypothesis or max(map(len, texts)) > LONGEST:
+            raise InputError(f"give a premise and a hypothesis of at most {LONGEST:,} characters")
+        run, (asked, note) = entry(identity), model(identity)
+        return html(gallery.ask_page(run, base, LONGEST, (premise, hypothesis), ask(asked, *texts), note))
 
     async def answer(request: Request) -> Response:
-        origin = request.headers.get("origin")
+        origin, body = request.headers.get("origin"), b""
         if origin is not None and origin not in origins:
             return PlainTextResponse("not from here", 403, _HEADERS)
-        body = await _body(request)
-        if body is None:
-            return html(gallery.problem_page("that is too long", viewer.base), 413)
-        return await run_in_threadpool(shown, viewer.answer, request.path_params["run"], body)
+        async for part in request.stream():
+            body += part
+            if len(body) > _BODY:
+                return html(gallery.problem_page("that is too long", base), 413)
+        return await run_in_threadpool(answered, request.path_params["run"], body)
 
-    base = viewer.base
+    def problem(request: Request, error: Exception) -> Response:
+        return html(gallery.problem_page(str(error), base), 400)
+
     routes = [
-        Route(base, partial(shown, viewer.index)),
-        Route(f"{base}run/{{run}}", partial(shown, viewer.run, own=False)),
-        Route(f"{base}compare", partial(shown, viewer.compare)),
-        Route(f"{base}ask/{{run}}", partial(shown, viewer.form), methods=["GET"]),
+        Route(base, index),
+        Route(f"{base}run/{{run}}", report),
+        Route(f"{base}compare", compare),
+        Route(f"{base}ask/{{run}}", form, methods=["GET"]),
         Route(f"{base}ask/{{run}}", answer, methods=["POST"]),
     ]
     # Another name that leads to this address (DNS rebinding) is refused.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"], www_redirect=False)
-    return Starlette(routes=routes, middleware=[hosts])
-
-
-async def _body(request: Request) -> bytes | None:
-    """What a form sent; None where it is too long."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _BODY:
-            return None
-    return body
+    return Starlette(routes=routes, middleware=[hosts], exception_handlers={EvenliError: problem})
 
 
 def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = print) -> None:
