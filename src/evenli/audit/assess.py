@@ -177,6 +177,9 @@ def competence(checks: Predictions) -> Competence:
     answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
     top, share = answers.row(0) if gold.height else (None, float("nan"))
     accuracy, stated_accuracy = accuracy_on(gold), accuracy_on(stated)
+    counts = {case: (round(found.value * found.n), found.n) for case, found in kinds.items()}
+    cases = stated["case"].unique(maintain_order=True)
+    unknown = [(*counts[case], case) for case in cases if not is_known(*counts[case])]
     problem = ""
     if not gold.height:
         problem = "no gold pairs were asked"
@@ -188,14 +191,9 @@ def competence(checks: Predictions) -> Competence:
         problem = f"it gets only {percent(accuracy.value)} of the unmistakable gold pairs right (chance is 33%)"
     elif not stated.height:
         problem = "no pairs were asked that state the group outright"
-    else:
-        for case in stated["case"].unique(maintain_order=True):
-            hits, asked = round(kinds[case].value * kinds[case].n), kinds[case].n
-            if not is_known(hits, asked):
-                problem = (
-                    f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
-                )
-                break
+    elif unknown:
+        hits, asked, case = unknown[0]
+        problem = f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
     per_label, controls = ({name: found.value for name, found in part.items()} for part in (labels, kinds))
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
     return Competence(accuracy, per_label, stated_accuracy, controls, top_label, problem, labels, kinds)
@@ -297,7 +295,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
-        from evenli.audit.report.notebook import show
+        from evenli.audit.report.html import show
 
         return show(self)
 
@@ -315,6 +313,6 @@ class Audit:
 
     def plot(self, name: str | None = None) -> Any:
         """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
-        from evenli.audit.report.notebook import plot
+        from evenli.audit.report.html import plot
 
         return plot(self, name)

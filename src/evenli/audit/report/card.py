@@ -118,8 +118,8 @@ def section(audit: Audit) -> str:
     extra = "".join(_plain_block(block) for block in blocks if block.rows)
     below = "".join(f"\n{line}" for block in blocks if not (block.rows or block.measures) for line in block.lines)
     # What was answered, where the result says so: a language model may abstain.
-    counts = getattr(result, "rows", None) if "rows" in result.__struct_fields__ else None
-    counts = counts if isinstance(counts, dict) else data.subsets
+    rows = getattr(result, "rows", None)
+    counts = rows if isinstance(rows, dict) else data.subsets
     sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
     return f"""## {text.heading}
 
