@@ -103,33 +103,31 @@ def _entry(root: Path, folder: Path) -> RunEntry:
     name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
     # The address of a run: short, of harmless letters, and the same after a restart.
     identity = f"{re.sub(r'[^a-zA-Z0-9]+', '-', name).strip('-')[:40]}-{sha256(name.encode()).hexdigest()[:8]}"
+    unread = RunEntry(identity, folder, name)
     try:
         header = read_header(folder / "run.json")
-        created = str(header.get("created", ""))[:16].replace("T", " ")
+        entry = replace(unread, created=str(header.get("created", ""))[:16].replace("T", " "))
         if header.get("status") != "complete":
-            return RunEntry(identity, folder, name, created=created, problem="not complete: run its command again")
+            return replace(entry, problem="not complete: run its command again")
         if not (folder / "results.json").is_file():
-            return RunEntry(identity, folder, name, created=created, problem="predictions only, no audit")
+            return replace(entry, problem="predictions only, no audit")
         RunFolder(folder).verify("results.json")
         stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA, hashed=False)
         result = AuditResult.from_dict(stored)
     except EvenliError as error:
-        return RunEntry(identity, folder, name, problem=str(error))
+        return replace(unread, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
     ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranked), None)
     # The verdict in a few words; the report has its sentence.
     causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
-    return RunEntry(
-        identity,
-        folder,
-        name,
+    return replace(
+        entry,
         model=result.model.title,
         lang=str(result.lang),
         data="; ".join(card.name for card in cards),
         verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
         score=result.suites[ranked.name].main.shown if ranked else "",
         scored=ranked.title if ranked else "",
-        created=created,
         spec=str(header["model"].get("spec", "")),
         pairs=" ".join(card.sha256 for card in cards),
     )
