@@ -50,7 +50,8 @@ def assess(
 ) -> AuditResult:
     """Compute the results of a stored table: every suite that it holds, and ``measures`` of your own on the first."""
     scoring = scoring or Scoring()
-    names = [name for name in SUITES if name in predictions.frame["suite"].unique()]
+    held = set(predictions.frame["suite"].unique())
+    names = [name for name in SUITES if name in held]
     if not names:
         raise InputError(f"the table holds no rows of an audit (suite {', '.join(SUITES)})")
     checks = predictions.suite("check")

@@ -77,6 +77,8 @@ def audit(
     for pairs in sets:
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
+    # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
+    named = getattr(asked, "named_labels", False)
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
@@ -87,10 +89,7 @@ def audit(
             settings,
             seed=settings.seed or 0,
             details=_recorded(settings, lang, loaded=model is None or isinstance(model, str)),
-            # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
-            check_first=None
-            if getattr(asked, "named_labels", False)
-            else lambda gold: check_label_order(gold, asked.info.labels),
+            check_first=None if named else lambda gold: check_label_order(gold, asked.info.labels),
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:

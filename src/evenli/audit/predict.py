@@ -277,6 +277,5 @@ class _Job:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
         columns = (pl.Series(name, values[:, i]) for i, name in enumerate(self.columns))
-        ours = ("suite", *PAIR_COLUMNS, *self.columns)
-        extra = [name for name in self.asked.columns if name not in ours]  # columns of the user's own stand last
-        return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
+        ours = ["suite", *PAIR_COLUMNS, *self.columns]  # columns of the user's own stand last
+        return self.asked.head(len(values)).with_columns(*columns).select(*ours, pl.exclude(ours))
