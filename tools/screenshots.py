@@ -81,8 +81,7 @@ def serving(folder: Path) -> Iterator[dict[str, str]]:
     """Addresses of the pages of ``evenli view``: the list, the newest two runs that can be compared, a question."""
     import uvicorn
 
-    from evenli.audit.report.gallery import find_runs
-    from evenli.audit.report.view import make_app
+    from evenli.audit.report.gallery import find_runs, make_app
 
     runs = [run for run in find_runs(folder) if not run.problem]
     second, first = next(

@@ -24,7 +24,7 @@ from evenli.audit.compare import DESIGN, align, compare, compare_runs, model_nam
 from evenli.audit.differences import ComparedWith, Difference, holm
 from evenli.audit.models import load_model
 from evenli.audit.predictions import COLUMNS, Predictions
-from evenli.audit.report.paper import write_comparison
+from evenli.audit.report.export import write_comparison
 from evenli.audit.report.terminal import show_comparison
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Scoring

@@ -25,8 +25,9 @@ from evenli.audit.assess import check_label_order
 from evenli.audit.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.audit.models.base import plan_batches
 from evenli.audit.pairs import PairSet
-from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predict import predict
 from evenli.audit.predictions import SCHEMA, Predictions, RunFolder
+from evenli.audit.settings import RunSettings
 from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import LabelOrderError, ModelError, RunError, RunLockedError
@@ -99,7 +100,7 @@ def test_complete_runs_are_reused_and_other_runs_refused(tmp_path: Path) -> None
     with pytest.raises(RunError, match="--overwrite"):
         predict(model, [small(50)], RunFolder(tmp_path / "run"))
     assert (
-        predict(model, [small(50)], RunFolder(tmp_path / "run"), settings=PredictSettings(overwrite=True)).frame.height
+        predict(model, [small(50)], RunFolder(tmp_path / "run"), settings=RunSettings(overwrite=True)).frame.height
         == 50
     )
     header = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -110,7 +111,7 @@ def test_complete_runs_are_reused_and_other_runs_refused(tmp_path: Path) -> None
 
 def test_out_of_memory_halves_the_batch_and_goes_on() -> None:
     pairs, warnings = small(), []
-    table = predict(Counting(limit=5), [pairs], settings=PredictSettings(on_warning=warnings.append))
+    table = predict(Counting(limit=5), [pairs], settings=RunSettings(on_warning=warnings.append))
     np.testing.assert_array_equal(table.logits, reference(pairs))
     assert len([w for w in warnings if "out of memory" in w]) == 2  # 15 -> 7 -> 3, then it fits for good
     with pytest.raises(ModelError, match="memory"):
@@ -146,7 +147,7 @@ def test_interrupted_runs_continue_and_ask_nothing_twice(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         predict(stopped, [pairs], RunFolder(tmp_path / "run"))
     model, warnings = Counting(), []
-    table = predict(model, [pairs], RunFolder(tmp_path / "run"), PredictSettings(on_warning=warnings.append))
+    table = predict(model, [pairs], RunFolder(tmp_path / "run"), RunSettings(on_warning=warnings.append))
     assert len(model.asked) == 60 - len(stopped.asked) + AGAIN
     assert any("interrupted" in w for w in warnings)
     assert table.header["repeat"] == predict(Counting(), [pairs]).header["repeat"]
@@ -169,7 +170,7 @@ def test_a_damaged_shard_is_scored_again(tmp_path: Path, damage: bytes | None) -
     shard = sorted((tmp_path / "run" / "shards").glob("*.parquet"))[1]
     shard.write_bytes(shard.read_bytes()[:-20] if damage is None else damage)
     warnings: list[str] = []
-    table = predict(Counting(), [pairs], RunFolder(tmp_path / "run"), PredictSettings(on_warning=warnings.append))
+    table = predict(Counting(), [pairs], RunFolder(tmp_path / "run"), RunSettings(on_warning=warnings.append))
     assert any(f"1 damaged shard(s) are scored again: {shard.name}" in w for w in warnings)
     np.testing.assert_array_equal(table.logits, reference(pairs))
 
@@ -250,13 +251,11 @@ def test_wrong_label_order_stops_before_the_audit(tmp_path: Path) -> None:
         predict(
             model,
             [gold, small()],
-            settings=PredictSettings(check_first=lambda first: check_label_order(first, model.info.labels)),
+            check_first=lambda first: check_label_order(first, model.info.labels),
         )
     assert len(asked) == len(gold)
     named = CallableModel(turned, labels=("contradiction", "entailment", "neutral"), fingerprint="turned")
-    table = predict(
-        named, [gold], settings=PredictSettings(check_first=lambda first: check_label_order(first, named.info.labels))
-    )
+    table = predict(named, [gold], check_first=lambda first: check_label_order(first, named.info.labels))
     assert (table.logits.argmax(axis=1) == [LABELS.index(g) for g in gold.frame["gold"]]).all()
 
 
@@ -362,7 +361,7 @@ def test_what_a_crash_left_before_the_header_is_no_ones_file(tmp_path: Path) -> 
         (other / "shards").mkdir(parents=True)
         pl.DataFrame({"text": ["x"]}).write_parquet(other / "shards" / name)
         with pytest.raises(RunError, match="empty"):
-            predict(Counting(), [small()], RunFolder(other), settings=PredictSettings(overwrite=True))
+            predict(Counting(), [small()], RunFolder(other), settings=RunSettings(overwrite=True))
         assert (other / "shards" / name).is_file()
 
 
@@ -416,7 +415,7 @@ def test_a_report_goes_with_its_run(tmp_path: Path) -> None:
     predict(Counting(), [small()], RunFolder(run))
     for name in ("report.html", ".report.partial.html", "probe.svg", "probe.png", "results.json", "notes.txt"):
         (run / name).write_text("of the old run")
-    predict(Counting(), [small(50)], RunFolder(run), settings=PredictSettings(overwrite=True))
+    predict(Counting(), [small(50)], RunFolder(run), settings=RunSettings(overwrite=True))
     assert names(run) == WHOLE | {"notes.txt"}
 
 
@@ -428,7 +427,7 @@ def test_overwriting_begins_anew_whatever_is_damaged(tmp_path: Path, damage: str
         (run / name).write_bytes(b"{")
     with pytest.raises(RunError, match="--overwrite"):
         predict(model, [small()], RunFolder(run))
-    table = predict(model, [small()], RunFolder(run), settings=PredictSettings(overwrite=True))
+    table = predict(model, [small()], RunFolder(run), settings=RunSettings(overwrite=True))
     np.testing.assert_array_equal(table.logits, reference(small()))
     assert len(model.asked) == 2 * (60 + AGAIN) and names(run) == WHOLE
     assert Predictions.read(run / "predictions.parquet").frame.equals(table.frame)
@@ -438,7 +437,7 @@ def test_overwriting_begins_anew_whatever_is_damaged(tmp_path: Path, damage: str
 def test_files_that_anyone_might_have_are_ours_only_beside_a_header(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(RunError, match="empty"):
-        predict(Counting(), [small()], RunFolder(tmp_path), PredictSettings(overwrite=True))
+        predict(Counting(), [small()], RunFolder(tmp_path), RunSettings(overwrite=True))
     assert (tmp_path / name).read_text() == "mine"
 
 
@@ -446,7 +445,7 @@ def test_overwriting_spares_the_run_json_of_another_program(tmp_path: Path) -> N
     (tmp_path / "run.json").write_text('{"lr": 0.1}')
     (tmp_path / "weights.bin").write_text("x")
     with pytest.raises(RunError, match="empty"):
-        predict(Counting(), [small()], RunFolder(tmp_path), settings=PredictSettings(overwrite=True))
+        predict(Counting(), [small()], RunFolder(tmp_path), settings=RunSettings(overwrite=True))
     assert {file.name for file in tmp_path.iterdir()} == {"run.json", "weights.bin"}
 
 

@@ -18,12 +18,11 @@ import pytest
 import evenli
 from conftest import skip_without
 from evenli.audit.report import gallery
-from evenli.audit.report.gallery import RunEntry, export, find_runs
+from evenli.audit.report.gallery import LONGEST, RunEntry, export, find_runs, load_asked, make_app
 from evenli.core.errors import InputError, ModelError, RunError
 
 skip_without("altair", "starlette")
 uvicorn = pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'evenli[view]'")
-from evenli.audit.report.view import LONGEST, load_asked, make_app  # noqa: E402
 
 TOKEN = "t0ken"
 

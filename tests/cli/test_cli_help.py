@@ -98,7 +98,7 @@ def test_no_option_is_shown_as_any_text() -> None:
 
 
 def test_known_names_in_the_help_are_those_of_the_library() -> None:
-    from evenli.audit.commands import build
+    from evenli.audit.commands import data
     from evenli.audit.suites.dev2020 import load_dev_lists
     from evenli.encoders import commands as encoders
     from evenli.encoders.seat import seat_tests
@@ -107,7 +107,7 @@ def test_known_names_in_the_help_are_those_of_the_library() -> None:
 
     assert list(AXES) == shipped_names()
     assert list(encoders.TESTS) == [test.name for test in seat_tests()]
-    assert tuple(word for _, word in load_dev_lists().groups) == build.WORDS
+    assert tuple(word for _, word in load_dev_lists().groups) == data.WORDS
     for command, names in (("seat", encoders.TESTS), ("senteval", EVERY), ("audit", AXES)):
         text = " ".join(invoke(command, "-h").output.split())
         assert ", ".join(names) in text, command

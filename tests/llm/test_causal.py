@@ -20,8 +20,9 @@ import transformers
 import evenli
 from evenli.audit.models import ModelOptions, Prompting, load_model
 from evenli.audit.models.base import plan_batches
-from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, MINIMUM_MASS, RunFolder
+from evenli.audit.settings import RunSettings
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
 from evenli.core.errors import EvenliError, InputError, LabelError, ModelError, RunError
@@ -199,7 +200,7 @@ def test_a_run_is_resumed(folder: Path, tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        predict(model, [pairs], RunFolder(tmp_path / "run"), PredictSettings(on_progress=stop))
+        predict(model, [pairs], RunFolder(tmp_path / "run"), RunSettings(on_progress=stop))
     table = predict(model, [pairs], RunFolder(tmp_path / "run"))
     columns = [*LABELS, ABSTAINED, MASS]
     assert table.frame.select(columns).to_numpy() == pytest.approx(whole.frame.select(columns).to_numpy(), abs=1e-4)

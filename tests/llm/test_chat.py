@@ -26,9 +26,10 @@ from evenli.audit.audit import load_run
 from evenli.audit.compare import compare
 from evenli.audit.models import ModelOptions, Prompting, load_model
 from evenli.audit.pairs import PairSet
-from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions, RunFolder
 from evenli.audit.prompting import NO_ANSWER, _prompt_answers, prompting_measures
+from evenli.audit.settings import RunSettings
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
 from evenli.core.errors import EvenliError, InputError, ModelError, RunError
@@ -59,7 +60,7 @@ def few() -> PairSet:
 
 
 def ask(url: str, pairs: PairSet, folder: Path | None = None, **settings: Any) -> Predictions:
-    told = PredictSettings(**{name: settings.pop(name) for name in ("on_progress", "on_warning") if name in settings})
+    told = RunSettings(**{name: settings.pop(name) for name in ("on_progress", "on_warning") if name in settings})
     options = ModelOptions(prompting=Prompting(**{"prompts": 1, **settings}))
     model = load_model(f"chat:{url}", options=options)
     return predict(model, [pairs], RunFolder(folder) if folder else None, told)

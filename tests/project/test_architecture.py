@@ -165,8 +165,7 @@ def test_prose_in_a_match_is_noticed_however_it_is_written() -> None:
 SUITE_NAMES = ("coal", "probe", "dev2020", "robust", "swap", "groups")
 SUITE_MODULE = re.compile(rf"evenli\.audit\.suites\.({'|'.join(SUITE_NAMES)})(?![a-z_])")
 KNOWS_A_SUITE = {
-    "audit/commands/about": "evenli data --check reads a release of NLI-CoAL",
-    "audit/commands/build": "evenli build and evenli axis have a command for each kind of file that a suite reads",
+    "audit/commands/data": "evenli build, axis and data have an option for each kind of file that a suite reads",
     "audit/models/fakes": "fake models read the sentences of our suites, and of no other",
     "audit/room": "where the built-in suites are listed",
     "training/meta/controlled": "models of known bias are trained on the words of NLI-CoAL",

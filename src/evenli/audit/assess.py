@@ -57,7 +57,6 @@ def assess(
     checks = predictions.suite("check")
     gate = competence(checks) if checks.frame.height else None
     header = predictions.header
-    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results: dict[str, SuiteResult] = {}
     for name in names:
         asked = predictions.suite(name)
@@ -72,6 +71,7 @@ def assess(
         sample = predictions.sample(name, published=scoring.published)
         results[name] = assess_suite(get_suite(name), sample, scoring, problem)
     verdict = _verdict(predictions, results, gate)
+    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     result = AuditResult(
         model=ModelInfo.from_dict(header.get("model", {})),
@@ -178,6 +178,9 @@ def competence(checks: Predictions) -> Competence:
     answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
     top, share = answers.row(0) if gold.height else (None, float("nan"))
     accuracy, stated_accuracy = accuracy_on(gold), accuracy_on(stated)
+    counts = {case: (round(found.value * found.n), found.n) for case, found in kinds.items()}
+    cases = stated["case"].unique(maintain_order=True)
+    unknown = [(*counts[case], case) for case in cases if not is_known(*counts[case])]
     problem = ""
     if not gold.height:
         problem = "no gold pairs were asked"
@@ -189,17 +192,12 @@ def competence(checks: Predictions) -> Competence:
         problem = f"it gets only {percent(accuracy.value)} of the unmistakable gold pairs right (chance is 33%)"
     elif not stated.height:
         problem = "no pairs were asked that state the group outright"
-    else:
-        for case in stated["case"].unique(maintain_order=True):
-            hits, asked = round(kinds[case].value * kinds[case].n), kinds[case].n
-            if not is_known(hits, asked):
-                problem = (
-                    f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
-                )
-                break
-    shares = [{name: estimate.value for name, estimate in part.items()} for part in (labels, kinds)]
+    elif unknown:
+        hits, asked, case = unknown[0]
+        problem = f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
+    per_label, controls = ({name: found.value for name, found in part.items()} for part in (labels, kinds))
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
-    return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
+    return Competence(accuracy, per_label, stated_accuracy, controls, top_label, problem, labels, kinds)
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
@@ -285,12 +283,12 @@ class Audit:
         """One row per suite, measure and stereotype: value, interval, standard error, n."""
         numbers = ("value", "low", "high", "se", "n", "note")
         rows = [
-            {"suite": suite, "measure": name, "slice": part} | {number: getattr(estimate, number) for number in numbers}
+            (suite, name, part, *(getattr(estimate, number) for number in numbers))
             for suite, result in self.result.suites.items()
             for name, measure in result.measures.items()
             for part, estimate in {"all": measure, **measure.by_stereotype}.items()
         ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+        return pl.DataFrame(rows, ["suite", "measure", "slice", *numbers], orient="row", infer_schema_length=None)
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
@@ -298,7 +296,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
-        from evenli.audit.report.notebook import show
+        from evenli.audit.report.html import show
 
         return show(self)
 
@@ -316,6 +314,6 @@ class Audit:
 
     def plot(self, name: str | None = None) -> Any:
         """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
-        from evenli.audit.report.notebook import plot
+        from evenli.audit.report.html import plot
 
         return plot(self, name)

@@ -14,7 +14,7 @@ from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.audit.pairs import PairSet, subsample
-from evenli.audit.predict import PredictSettings, predict
+from evenli.audit.predict import predict
 from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, RunFolder, read_header, summarise
 from evenli.audit.results import AuditResult
 from evenli.audit.settings import PUBLISHED, AuditSettings, FileSettings, PairSettings
@@ -77,6 +77,8 @@ def audit(
     for pairs in sets:
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
+    # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
+    named = getattr(asked, "named_labels", False)
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
@@ -84,7 +86,10 @@ def audit(
             asked,
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
-            _predict_settings(settings, asked, lang, loaded=model is None or isinstance(model, str)),
+            settings,
+            seed=settings.seed or 0,
+            details=_recorded(settings, lang, loaded=model is None or isinstance(model, str)),
+            check_first=None if named else lambda gold: check_label_order(gold, asked.info.labels),
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
@@ -92,20 +97,14 @@ def audit(
     return Audit(result, predictions, folder.path if folder else None)
 
 
-def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, loaded: bool) -> PredictSettings:
-    """How the model is asked, and what run.json remembers of the settings; ``loaded`` says whether by a spec."""
-    # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
-    named = getattr(asked, "named_labels", False)
-    check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
+def _recorded(settings: AuditSettings, lang: str, *, loaded: bool) -> dict[str, Any]:
+    """What run.json remembers of the settings; ``loaded`` says whether the model was named by a spec."""
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
     recorded |= {"tokenised": settings.tokenised, "scoring": settings.scoring.to_dict()}
     recorded |= settings.changed("limit", "dominance", "full")
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
     recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
-    recorded |= {"options": settings.options.to_dict()} if settings.options is not None and loaded else {}
-    return PredictSettings(
-        settings.seed or 0, recorded, settings.overwrite, check, settings.on_progress, settings.on_warning
-    )
+    return recorded | ({"options": settings.options.to_dict()} if settings.options is not None and loaded else {})
 
 
 def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
@@ -202,11 +201,8 @@ def predict_file(
     """
     settings = settings or FileSettings()
     pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)
-    run = PredictSettings(
-        overwrite=settings.overwrite, on_progress=settings.on_progress, on_warning=settings.on_warning
-    )
     folder = None if out is None else RunFolder(out)
-    predictions = predict(resolve_model(model, lang, settings.options), [pairs], folder, run)
+    predictions = predict(resolve_model(model, lang, settings.options), [pairs], folder, settings)
     return FilePredictions(predictions, summarise(predictions), pairs.notes, folder.path if folder else None)
 
 
@@ -326,15 +322,12 @@ class Verified(Record, frozen=True):
 
 def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
-    run, files = load_run(path), ["predictions.parquet", "results.json"]
+    run, files = load_run(path), ["predictions.parquet", "results.json"]  # the hashes of both are right
     check_stored(run.predictions, run.path / files[0])
-    RunFolder(run.path).verify(*files)
-    stored = _read_results(run.path, list(run.result.suites)).to_dict()
-    again = assess(run.predictions, run.result.scoring).to_dict()
-    numbers = 0
+    stored, numbers = run.result.to_dict(), 0
     # Measures of the user's own are left out: their functions are not at hand here.
-    for suite, entry in again.items():
-        for name, measure in entry.get("measures", {}).items() if isinstance(entry, dict) else ():
+    for suite, again in assess(run.predictions, run.result.scoring).suites.items():
+        for name, measure in again.to_dict()["measures"].items():
             for key in ("value", "low", "high"):
                 before = stored[suite]["measures"].get(name, {}).get(key)
                 numbers += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import count
 from typing import Any
@@ -23,6 +22,7 @@ from evenli.audit.models.base import Items, ModelInfo, Prepared, plan_batches
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet, distinct_pairs
 from evenli.audit.predictions import Predictions, RunFolder
 from evenli.audit.results import Repeat
+from evenli.audit.settings import RunSettings
 from evenli.core.errors import ModelError, RunError, foreign_code
 from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import LABELS
@@ -35,36 +35,25 @@ _COARSE_TYPES = {"bfloat16", "float16", "int8"}
 """Types whose rounding depends on the batch: half precision, and activations that are scaled batch by batch."""
 
 
-@dataclass(frozen=True)
-class PredictSettings:
-    """How a prediction run is stored and checked.
-
-    ``seed`` and ``details`` are stored in the header. ``overwrite`` begins anew, whatever run is in the directory and
-    however damaged. ``check_first`` sees the rows of the first set before any other is scored and before anything is
-    written; it may raise.
-    """
-
-    seed: int = 0
-    details: Mapping[str, Any] = field(default_factory=dict)
-    overwrite: bool = False
-    check_first: Callable[[Predictions], None] | None = None
-    on_progress: Callable[[Progress], None] = lambda _: None
-    on_warning: Callable[[str], None] = lambda _: None
-
-
 def predict(
     model: NLIModel,
     sets: Sequence[PairSet],
     folder: RunFolder | None = None,
-    settings: PredictSettings | None = None,
+    settings: RunSettings | None = None,
+    *,
+    seed: int = 0,
+    details: Mapping[str, Any] | None = None,
+    check_first: Callable[[Predictions], None] | None = None,
 ) -> Predictions:
     """Score every pair of every set, in order, and return the table.
 
     With a directory, finished batches are on disk at once: after a crash the same call continues where it stopped, and
-    a complete run is returned without asking the model again. Ids must be unique within a suite.
+    a complete run is returned without asking the model again. Ids must be unique within a suite. ``seed`` and
+    ``details`` are stored in the header. ``check_first`` sees the rows of the first set before any other is scored and
+    before anything is written; it may raise.
     """
-    settings = settings or PredictSettings()
-    job = _Job(model, sets, settings)
+    settings = settings or RunSettings()
+    job = _Job(model, sets, settings, check_first, {"seed": seed, "settings": dict(details or {})})
     if folder is None:
         return job.score()
     note = str(getattr(model, "note", ""))
@@ -78,8 +67,8 @@ def predict(
         if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
             folder.verify(folder.predictions_file.name)
             complete = Predictions.read(folder.predictions_file, stored)
-            if settings.check_first is not None:
-                settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
+            if check_first is not None:
+                check_first(Predictions(complete.frame.head(len(sets[0])), stored))
             shutil.rmtree(folder.path / "shards", ignore_errors=True)  # left where the process was killed before this
             settings.on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return complete
@@ -102,8 +91,15 @@ def _described(stored: dict[str, Any], info: ModelInfo) -> str:
 class _Job:
     """The pairs of one run, the model that is asked, and the directory that finished batches go to."""
 
-    def __init__(self, model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings) -> None:
-        self.model, self.check_first = model, settings.check_first
+    def __init__(
+        self,
+        model: NLIModel,
+        sets: Sequence[PairSet],
+        settings: RunSettings,
+        check_first: Callable[[Predictions], None] | None,
+        told: Mapping[str, Any],  # what the header takes over
+    ) -> None:
+        self.model, self.check_first = model, check_first
         self.progress, self.warn = settings.on_progress, settings.on_warning
         asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *PAIR_COLUMNS, *s.extra) for s in sets]
         self.asked = pl.concat(asked, how="diagonal")
@@ -127,8 +123,7 @@ class _Job:
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "model": info.to_dict(),
             "data": [pairs.card().to_dict() for pairs in sets],
-            "seed": settings.seed,
-            "settings": dict(settings.details),
+            **told,
             "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
             # How a language model was asked, and what its server can do.
             **({"prompting": model.prompting} if hasattr(model, "prompting") else {}),
@@ -282,6 +277,5 @@ class _Job:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
         columns = (pl.Series(name, values[:, i]) for i, name in enumerate(self.columns))
-        ours = ("suite", *PAIR_COLUMNS, *self.columns)
-        extra = [name for name in self.asked.columns if name not in ours]  # columns of the user's own stand last
-        return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
+        ours = ["suite", *PAIR_COLUMNS, *self.columns]  # columns of the user's own stand last
+        return self.asked.head(len(values)).with_columns(*columns).select(*ours, pl.exclude(ours))

@@ -108,10 +108,9 @@ class Predictions(LogitTable):
         # not part of the layout that was checked.
         asked = header.get("prompting")
         named = asked.get("columns") if isinstance(asked, dict) else None
-        others = [name for name in frame.columns if name not in COLUMNS]
-        further = [name for name in others if isinstance(named, list) and name in named]
+        further = {name for name in frame.columns if isinstance(named, list) and name in named}.difference(COLUMNS)
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
-        return cls(frame.select(*COLUMNS, *numbers, *(name for name in others if name not in further)), header)
+        return cls(frame.with_columns(numbers).select(*COLUMNS, pl.exclude(COLUMNS)), header)
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:

@@ -194,7 +194,7 @@ def compare(
     else:
         show_comparison(compared, terminal.console())
     if out is not None:
-        from evenli.audit.report.paper import write_comparison
+        from evenli.audit.report.export import write_comparison
 
         rows = write_comparison(compared, out)
         if not as_json:

@@ -73,10 +73,7 @@ def gate(
     from evenli.audit.gate import gate as decide
 
     result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
-    if as_json:
-        terminal.print_json(result.to_dict())
-    else:
-        typer.echo(repr(result))
+    terminal.answer(as_json, result.to_dict(), *repr(result).split("\n"))
     # Raised only now, so that the other checks are read as well.
     if result.passed is None:
         raise InputError(result.problem)
@@ -163,7 +160,7 @@ def view(
         terminal.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")
         return
     check_extra("view", "the server of the pages")
-    from evenli.audit.report.view import serve
+    from evenli.audit.report.gallery import serve
 
     def ready(address: str) -> None:
         terminal.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")

@@ -79,9 +79,8 @@ def fields(result: AuditResult) -> dict[str, Value]:
     competence = result.competence
     for name in ("gold", "stated"):
         known |= _estimate(f"competence.{name}", getattr(competence, name, None))
-    if competence is not None:
-        known |= {f"competence.per_label.{name}": share for name, share in competence.per_label.items()}
-        known |= {f"competence.controls.{name}": share for name, share in competence.controls.items()}
+    for name in ("per_label", "controls"):
+        known |= _walked(f"competence.{name}", getattr(competence, name, {}))
     prefixed: dict[str, Value] = {}
     for suite, of_suite in result.suites.items():
         own = _suite_fields(of_suite)
@@ -155,31 +154,28 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Value]:
 
 
 class _Parser:
-    """Recursive descent over a list of tokens that decides every part on the way, needed or not."""
+    """Recursive descent over the tokens that decides every part on the way, needed or not."""
 
     def __init__(self, text: str, known: Mapping[str, Value]) -> None:
         self.values: dict[str, Value] = {}
-        self._text, self._known = text, known
-        self._next = self._depth = 0
-        self._tokens: list[tuple[str, str, int]] = []
-        for match in _TOKEN.finditer(text):
-            kind = str(match.lastgroup)
-            token, start = match[kind], match.start(kind)
-            if kind == "unknown":
-                hint = "; equality is ==" if token == "=" else ""
-                raise self._wrong(f"cannot read {token!r}{hint}", start)
-            self._tokens.append((kind, token, start))
-        self._tokens.append(("end", "", len(text.rstrip())))
+        self._text, self._known, self._depth = text, known, 0
+        found = ((str(match.lastgroup), match) for match in _TOKEN.finditer(text))
+        self._waiting = [(kind, match[kind], match.start(kind)) for kind, match in found]
+        self._waiting.append(("end", "", len(text.rstrip())))
+        unknown = next((token for token in self._waiting if token[0] == "unknown"), None)
+        self._waiting.reverse()
+        self._kind, self._token, self._at = unknown or self._waiting.pop()
+        if unknown:
+            raise self._wrong(f"cannot read {self._token!r}{'; equality is ==' * (self._token == '=')}")
 
     def decide(self) -> bool:
-        if len(self._tokens) == 1:
+        if self._kind == "end":
             raise InputError('an empty condition; write for example "default_gender.low > 0.1"')
         holds = self._condition()
-        kind, token, _ = self._tokens[self._next]
-        if kind == "operator":
+        if self._kind == "operator":
             raise self._wrong("a comparison has two sides; combine two comparisons with 'and'")
-        if kind != "end":
-            raise self._wrong(f"expected 'and', 'or' or the end, found {token!r}")
+        if self._kind != "end":
+            raise self._wrong(f"expected 'and', 'or' or the end, found {self._token!r}")
         return holds
 
     def _condition(self) -> bool:
@@ -208,13 +204,11 @@ class _Parser:
         return holds
 
     def _comparison(self) -> bool:
-        left = self._operand()
-        kind, sign, _ = self._tokens[self._next]
-        if kind != "operator":
+        left, sign = self._operand(), self._token
+        if not self._accept("operator"):
             name, is_field = left
             hint = f"; write {name} == true" if is_field and isinstance(self._known.get(str(name)), bool) else ""
             raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {sign or 'the end'!r}{hint}")
-        self._next += 1
         sides = left, self._operand()
         # Looked up last: what cannot be read is said before what is unknown.
         names = [side if is_field else None for side, is_field in sides]
@@ -236,17 +230,16 @@ class _Parser:
 
     def _operand(self) -> tuple[Value, bool]:
         """A constant or the name of a field, and whether it is one."""
-        kind, token, _ = self._tokens[self._next]
-        value: Value = None
-        if kind == "number" and math.isfinite(float(token)):
-            value = float(token)
-        elif kind == "text":
+        token = self._token
+        if self._kind == "number" and math.isfinite(float(token)):
+            value: Value = float(token)
+        elif self._kind == "text":
             value = token[1:-1]
-        elif kind == "name" and token in {"true", "false"}:
-            value = token == "true"
-        elif kind != "name" or token in {"and", "or", "not"}:
+        elif self._kind == "name" and token not in {"and", "or", "not"}:
+            value = {"true": True, "false": False}.get(token)
+        else:
             raise self._wrong(f"expected a field, a number or a quoted text, found {token or 'the end'!r}")
-        self._next += 1
+        self._accept(self._kind)
         return (token, True) if value is None else (value, False)
 
     def _look_up(self, name: str) -> Value:
@@ -258,14 +251,15 @@ class _Parser:
         self.values[name] = self._known[name]
         return self.values[name]
 
-    def _accept(self, kind: str, token: str) -> bool:
-        matches = self._tokens[self._next][:2] == (kind, token)
-        self._next += matches
+    def _accept(self, kind: str, token: str = "") -> bool:
+        """Go on to the next token if this is one of a kind, or this very one."""
+        matches = self._kind == kind and token in {"", self._token}
+        if matches:
+            self._kind, self._token, self._at = self._waiting.pop()
         return matches
 
-    def _wrong(self, problem: str, column: int | None = None) -> InputError:
-        column = self._tokens[self._next][2] if column is None else column
-        return InputError(f'cannot read the condition "{self._text}": {problem}, at character {column + 1}')
+    def _wrong(self, problem: str) -> InputError:
+        return InputError(f'cannot read the condition "{self._text}": {problem}, at character {self._at + 1}')
 
     def _refused(self, problem: str) -> InputError:
         return InputError(f'the condition "{self._text}"{problem}')

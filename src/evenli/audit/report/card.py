@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from evenli.audit.audit import Audit, load_run
 from evenli.audit.report.export import markdown, pipe_table, tables
 from evenli.audit.report.terminal import summarise
 from evenli.audit.results import DataCard
+from evenli.audit.settings import AuditSettings
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import get_suite, judging
 from evenli.core.blocks import CARD, Block, Summary, range_of
@@ -28,6 +28,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.format import percent, prose
 from evenli.core.io import read_text, write_atomic
 from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.core.settings import offered_fields
 from evenli.words import load_axis
 from evenli.words.axes import shipped_names
 
@@ -38,7 +39,11 @@ LIMIT = 16 << 20
 """Largest card that is read, in bytes."""
 PARTS = ("all", "yaml", "markdown")
 SOURCE = "https://github.com/evenli/evenli"
-_OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
+_OPTIONS = (
+    *("axis", "split", "tokenised", "limit", "dominance", "full", "seed"),
+    *("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle", "published"),
+)
+"""Settings that a command names where they are not at their defaults, in its order."""
 
 
 def card(run: Audit | str | Path, part: str = "all") -> str:
@@ -113,8 +118,8 @@ def section(audit: Audit) -> str:
     extra = "".join(_plain_block(block) for block in blocks if block.rows)
     below = "".join(f"\n{line}" for block in blocks if not (block.rows or block.measures) for line in block.lines)
     # What was answered, where the result says so: a language model may abstain.
-    counts = getattr(result, "rows", None) if "rows" in result.__struct_fields__ else None
-    counts = counts if isinstance(counts, dict) else data.subsets
+    rows = getattr(result, "rows", None)
+    counts = rows if isinstance(rows, dict) else data.subsets
     sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
     return f"""## {text.heading}
 
@@ -199,22 +204,16 @@ def command(audit: Audit) -> str:
             words += ["--occupations", card.occupation_list]
         elif card is None or card.name.split(", ")[0] != get_suite(suite).built_in:
             words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
-    # Names and defaults of the options, by the part of the settings that they are stored in.
-    parts = (
-        (settings, {"axis": "gender", "split": "full", "tokenised": False, "limit": None, "dominance": None}),
-        (settings, {"full": False}),
-        (audit.header if "limit" in settings else {}, {"seed": 0}),
-        (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
-        (asdict(audit.result.scoring), {"published": False}),
-    )
-    for given, defaults in parts:
-        for name, default in defaults.items():
-            value = given.get(name, default)
-            if value == default or value is None or value == []:
-                continue
-            words.append(f"--{name.replace('_', '-')}")
-            if not isinstance(value, bool):
-                words.append(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    stored = {**settings, **settings.get("options", {}), "published": audit.result.scoring.published}
+    stored["seed"] = (audit.header.get("seed") if "limit" in settings else None) or None
+    defaults = {field.name: field.default for field in offered_fields(AuditSettings)}
+    for name in _OPTIONS:
+        value = stored.get(name)
+        if value in (None, [], defaults[name]):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if not isinstance(value, bool):
+            words.append(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
     return " ".join(map(_quoted, words))
 
 

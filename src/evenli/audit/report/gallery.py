@@ -1,20 +1,32 @@
-"""All runs of a folder as pages: a list, a report of each, comparisons of two; shown live or written as files."""
+"""All runs of a folder as pages: a list, a report of each, comparisons of two; shown live or written as files.
+
+The server listens on the loopback address. Every address holds a random token, so other programs and pages that are
+open in the browser cannot read runs or ask models. GET reads and never changes anything; models are asked by POST. A
+spec that stands in a run is data: no code is imported for it, and nothing is downloaded.
+"""
 
 from __future__ import annotations
 
 import re
+import secrets
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
+import numpy as np
 from markupsafe import Markup
+from scipy.special import softmax
 
 from evenli.audit.audit import load_run
 from evenli.audit.compare import compare_runs
+from evenli.audit.models import NLIModel, load_model
+from evenli.audit.models.base import ModelOptions, split_spec
 from evenli.audit.predictions import SCHEMA, RunFolder, read_header
 from evenli.audit.report.html import render
 from evenli.audit.report.terminal import difference_cells
@@ -22,12 +34,19 @@ from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import get_suite
 from evenli.core import page
 from evenli.core.blocks import Block
-from evenli.core.errors import EvenliError, InputError
-from evenli.core.format import p_bound
+from evenli.core.errors import EvenliError, InputError, ModelError, foreign_code
+from evenli.core.extras import check_extra
+from evenli.core.format import p_bound, percent
+from evenli.core.labels import LABELS
 from evenli.core.page import write_page
 from evenli.core.registry import DEFAULT_SUITE
 from evenli.core.store import RunDir, read_manifest
 from evenli.stats.measure import get_measure
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _DEEP = 6
@@ -35,6 +54,20 @@ _DEEP = 6
 _MOST_COMPARED = 6
 """Runs of which every two are compared in an export."""
 _UNSHOWN = "cannot be shown; evenli verify says why"
+LOOPBACK = "127.0.0.1"
+LONGEST = 1_000
+"""Characters of a sentence that is tried."""
+_BODY = 20_000
+_SAFE = {"evenli", "fake", "onnx", "hf"}
+"""Backends that load a model without running code of a stranger."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # the token stands in the address; none at all would hide our own forms' origin
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 @dataclass(frozen=True)
@@ -70,33 +103,31 @@ def _entry(root: Path, folder: Path) -> RunEntry:
     name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
     # The address of a run: short, of harmless letters, and the same after a restart.
     identity = f"{re.sub(r'[^a-zA-Z0-9]+', '-', name).strip('-')[:40]}-{sha256(name.encode()).hexdigest()[:8]}"
+    unread = RunEntry(identity, folder, name)
     try:
         header = read_header(folder / "run.json")
-        created = str(header.get("created", ""))[:16].replace("T", " ")
+        entry = replace(unread, created=str(header.get("created", ""))[:16].replace("T", " "))
         if header.get("status") != "complete":
-            return RunEntry(identity, folder, name, created=created, problem="not complete: run its command again")
+            return replace(entry, problem="not complete: run its command again")
         if not (folder / "results.json").is_file():
-            return RunEntry(identity, folder, name, created=created, problem="predictions only, no audit")
+            return replace(entry, problem="predictions only, no audit")
         RunFolder(folder).verify("results.json")
         stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA, hashed=False)
         result = AuditResult.from_dict(stored)
     except EvenliError as error:
-        return RunEntry(identity, folder, name, problem=str(error))
+        return replace(unread, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
     ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranked), None)
     # The verdict in a few words; the report has its sentence.
     causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
-    return RunEntry(
-        identity,
-        folder,
-        name,
+    return replace(
+        entry,
         model=result.model.title,
         lang=str(result.lang),
         data="; ".join(card.name for card in cards),
         verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
         score=result.suites[ranked.name].main.shown if ranked else "",
         scored=ranked.title if ranked else "",
-        created=created,
         spec=str(header["model"].get("spec", "")),
         pairs=" ".join(card.sha256 for card in cards),
     )
@@ -215,3 +246,127 @@ def _page(kind: str, title: str, lead: str, **values: Any) -> str:
     css, js = map(Markup, _style_and_script())
     known = {"css": css, "js": js, "csp": policy(), "kind": kind, "title": title, "lead": lead}
     return str(page.environment("evenli.audit.report").get_template("gallery.html.j2").render(**known, **values))
+
+
+def load_asked(entry: RunEntry) -> tuple[NLIModel, str]:
+    """The model of a run, and a remark where it is not the one that was audited."""
+    backend, _ = split_spec(entry.spec) if entry.spec else ("", "")
+    if backend not in _SAFE:
+        raise ModelError(
+            f"the model '{entry.spec or entry.model}' is code of your own or of a plug-in, and a run is no reason to "
+            "run code; ask it in Python"
+        )
+    stored = read_header(entry.path / "run.json")
+    # The labels as they were read then; a user may have named them by hand.
+    labels = tuple(map(str, stored["model"].get("labels", ()))) or None
+    model = load_model(entry.spec, lang=entry.lang or "en", options=ModelOptions(labels=labels))
+    same = model.info.fingerprint == stored["model"].get("fingerprint")
+    return model, "" if same else "The model has changed since this run was made: its files are not those of then."
+
+
+def ask(model: NLIModel, premise: str, hypothesis: str) -> list[tuple[str, str]]:
+    """Labels with their probabilities, the most probable first."""
+    with foreign_code(f"{model.info.name} failed: "):
+        logits = np.asarray(model.logits(model.prepare([premise], [hypothesis]).items), dtype=np.float64)[0, :3]
+    shares = softmax(logits)
+    return [(LABELS[i], percent(float(shares[i]))) for i in np.argsort(-shares)]
+
+
+def make_app(folder: str | Path, token: str, port: int) -> Starlette:
+    """The server's application; everything outside of the token's address is unknown."""
+    check_extra("view", "evenli view")
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import HTMLResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    base = f"/{token}/"
+    origins = {f"http://{host}:{port}" for host in (LOOPBACK, "localhost")}
+
+    def html(text: str, status: int = 200, *, own: bool = True) -> Response:
+        # A report has a stricter policy of its own in its head.
+        more = {"Content-Security-Policy": policy() + "; frame-ancestors 'none'"} if own else {}
+        return HTMLResponse(text.encode("utf-8", "replace"), status, {**_HEADERS, **more})
+
+    def entry(identity: str) -> RunEntry:
+        """A run by its address; only runs that the list holds can be named."""
+        run = next((run for run in find_runs(folder) if run.id == identity), None)
+        if run is None:
+            raise InputError("there is no such run here (any more)")
+        if run.problem:
+            raise InputError(f"{run.name}: {run.problem}")
+        return run
+
+    model = lru_cache(maxsize=2)(lambda identity: load_asked(entry(identity)))
+
+    # Starlette runs what is not async in a thread: a slow page stops no other.
+    def index(request: Request) -> Response:
+        entries = find_runs(folder)
+        return html(list_page(entries, {entry.id: f"run/{entry.id}" for entry in entries}, live=True))
+
+    def report(request: Request) -> Response:
+        return html(report_page(entry(request.path_params["run"])), own=False)
+
+    def compare(request: Request) -> Response:
+        """Two runs beside each other; the older one is the first."""
+        chosen = request.query_params.getlist("run")
+        if len(chosen) != 2:
+            raise InputError(f"tick two runs to compare them, not {len(chosen)}")
+        first, second = sorted(map(entry, chosen), key=lambda entry: entry.created)
+        return html(compare_page(first, second, base))
+
+    def form(request: Request) -> Response:
+        return html(ask_page(entry(request.path_params["run"]), base, LONGEST))
+
+    def answered(identity: str, body: bytes) -> Response:
+        """The form with the answer of the model."""
+        given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+        premise, hypothesis = texts = [given.get(name, [""])[0].strip() for name in ("premise", "hypothesis")]
+        if not premise or not hypothesis or max(map(len, texts)) > LONGEST:
+            raise InputError(f"give a premise and a hypothesis of at most {LONGEST:,} characters")
+        run, (asked, note) = entry(identity), model(identity)
+        return html(ask_page(run, base, LONGEST, (premise, hypothesis), ask(asked, *texts), note))
+
+    async def answer(request: Request) -> Response:
+        origin, body = request.headers.get("origin"), b""
+        if origin is not None and origin not in origins:
+            return PlainTextResponse("not from here", 403, _HEADERS)
+        async for part in request.stream():
+            body += part
+            if len(body) > _BODY:
+                return html(problem_page("that is too long", base), 413)
+        return await run_in_threadpool(answered, request.path_params["run"], body)
+
+    def problem(request: Request, error: Exception) -> Response:
+        return html(problem_page(str(error), base), 400)
+
+    routes = [
+        Route(base, index),
+        Route(f"{base}run/{{run}}", report),
+        Route(f"{base}compare", compare),
+        Route(f"{base}ask/{{run}}", form, methods=["GET"]),
+        Route(f"{base}ask/{{run}}", answer, methods=["POST"]),
+    ]
+    # Another name that leads to this address (DNS rebinding) is refused.
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"], www_redirect=False)
+    return Starlette(routes=routes, middleware=[hosts], exception_handlers={EvenliError: problem})
+
+
+def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = print) -> None:
+    """Serve a folder until interrupted; ``on_ready`` is told the address. Port 0 takes a free one."""
+    check_extra("view", "evenli view")
+    find_runs(folder)  # a folder that is not there is told before anything listens
+    import uvicorn
+
+    token = secrets.token_urlsafe(24)
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
+        listening.listen()  # so that the address works as soon as it is told
+        port = listening.getsockname()[1]
+        app = make_app(folder, token, port)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        on_ready(f"http://{LOOPBACK}:{port}/{token}/")
+        uvicorn.Server(config).run(sockets=[listening])

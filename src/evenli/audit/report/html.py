@@ -1,6 +1,6 @@
-"""The HTML report on audits: the first screen of each run, then every suite that was asked.
+"""Audits as HTML: the report with the first screen of each run and every suite, and that screen in a notebook.
 
-What keeps strangers' names and sentences from becoming markup stands in ``evenli.page``.
+What keeps strangers' names and sentences from becoming markup stands in ``evenli.core.page``.
 """
 
 from __future__ import annotations
@@ -13,34 +13,46 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from markupsafe import escape
+
 from evenli._version import __version__
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.report.comparison import (
-    VERDICTS,
-    compared,
-    comparison,
-    further,
-    rankings,
-    run_names,
-    stability,
-)
+from evenli.audit.report.comparison import VERDICTS, compared, comparison, further, rankings, run_names, stability
 from evenli.audit.report.terminal import explained_slices, marks, measure_tables, prompting_blocks, summarise
 from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, get_suite
 from evenli.core import page
 from evenli.core.blocks import PAGE, Block, Figure
-from evenli.core.drawing import inline_svg, save_chart
+from evenli.core.drawing import inline, inline_svg, load_altair, save_chart
 from evenli.core.errors import InputError
-from evenli.core.format import capitalised
+from evenli.core.format import capitalised, interval, number
 from evenli.core.io import write_atomic
 from evenli.core.labels import LABELS
 from evenli.core.page import LIMIT
 from evenli.core.registry import SUITES
-from evenli.core.svg import panels
+from evenli.core.svg import FILLS, panels
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
+_OWN = "readings"
+"""Name of the chart of the first screen."""
+_STYLE = """
+.evenli { font-family: system-ui, sans-serif; line-height: 1.4; max-width: 72rem; color: inherit; }
+.evenli p { margin: .2rem 0; }
+.evenli .verdict { font-size: 1.25rem; font-weight: 650; border-left: .35rem solid #0b57d0; padding-left: .8rem; }
+.evenli .panels, .evenli .cards { display: grid; gap: .5rem 1.5rem; }
+.evenli .panels, .evenli .cards { grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); }
+.evenli .panel-name, .evenli .card-name { font-weight: 600; }
+.evenli .card-value { font-size: 1.4rem; font-weight: 700; }
+.evenli .card-value span, .evenli .note, .evenli .card-meaning { font-size: .9rem; font-weight: 400; opacity: .8; }
+.evenli .answers { list-style: none; padding: 0; margin: .2rem 0; display: flex; flex-wrap: wrap; gap: 0 1.2rem; }
+.evenli .answers .own { font-weight: 700; }
+.evenli svg { width: 100%; max-width: 24rem; height: auto; }
+.evenli svg text { fill: currentColor; }
+.evenli svg line { stroke: currentColor; }
+"""
+_GREY = ' style="color:#767676" title="no verdict: these numbers say nothing about bias"'
 Runs = Audit | str | Path | Sequence[Audit | str | Path]
 
 
@@ -146,9 +158,8 @@ class SuiteView:
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
         self.title = capitalised(self.suite.title)
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
-        self.slices = list(
-            dict.fromkeys(part for measure in self.result.measures.values() for part in measure.by_stereotype)
-        )
+        slices = (part for measure in self.result.measures.values() for part in measure.by_stereotype)
+        self.slices = list(dict.fromkeys(slices))
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         # A chart is drawn once, however often the page is filled.
         self.blocks = [
@@ -200,16 +211,15 @@ class RunView:
         """Question and limits, where no suite brings sections of its own."""
         about = self.about
         told = (f"{about.title}.", about.construct, about.harm, about.population)
-        if about.of_gender:
-            return [[Block("What was measured", link="Question", anchor="what")]]
-        question = Block("What was measured", [" ".join(told)] if about.title else [], link="Question", anchor="what")
+        is_told = bool(about.title) and not about.of_gender
+        question = Block("What was measured", [" ".join(told)] * is_told, link="Question", anchor="what")
         limits = [
             f"It is about this checkpoint, these {self.things}, these sentences and these groups.",
             *about.assumptions,
             f"{FOUND_NOTHING} It does not predict harm in an application.",
         ]
         listed = Block("What this does not show", limits, bullets=True, link="Limits", anchor="limits")
-        return [[question], [listed]] if about.assumptions else [[question]]
+        return [[question], [listed]] if about.assumptions and not about.of_gender else [[question]]
 
     @property
     def links(self) -> list[tuple[str, str]]:
@@ -243,3 +253,50 @@ def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int
                 grouped[first, second].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])
         runs.append({"lang": view.lang, "rows": list(grouped.values())})
     return {"labels": list(LABELS), "texts": list(texts), "names": list(names), "runs": runs}
+
+
+def show(audit: Audit) -> str:
+    """The first screen for a notebook, with its own style, which touches nothing else."""
+    summary = summarise(audit)
+    ui = page.environment().get_template("macros.html.j2").module
+    first = ui.first_screen(summary, audit.verdict.code, panels(summary))
+    title = escape(f"{audit.name} ({audit.result.lang})")
+    grey = _GREY if summary.problem else ""
+    # The first screen is about one suite; the table has the headline of each.
+    rows = (
+        (get_suite(name).title, suite.main.title, number(suite.value), interval(suite.low, suite.high))
+        for name, suite in audit.result.suites.items()
+    )
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    table = f"<table><tr><th>suite</th><th>score</th><th>value</th><th>interval</th></tr>{cells}</table>"
+    return f'<div class="evenli"{grey}><style>{_STYLE}</style><p><b>{title}</b></p>{first}{table}</div>'
+
+
+def plot(audit: Audit, name: str | None = None) -> Any:
+    """A chart by name; without one, who the model sees, or the first there is."""
+    own = summarise(audit)
+    charts = {figure.name: figure.chart for figure in all_figures(audit)}
+    names = ([_OWN] if own.bars else []) + list(charts)
+    if not names:
+        raise InputError("these suites draw no chart; audit.to_frame() has their numbers")
+    wanted = name or names[0]
+    if wanted not in names:
+        raise InputError(f"no chart '{wanted}'; choose {', '.join(names)}")
+    if wanted != _OWN:
+        return charts[wanted]
+    # Who the model sees: a row per kind of jobs, a bar per reading with its interval.
+    alt = load_altair("a chart")
+    values = [
+        {"jobs": bar.name, "read as": share.label, "share": share.value, "low": share.low, "high": share.high}
+        for bar in own.bars
+        for share in bar.shares
+    ]
+    order = [share.label for share in own.bars[0].shares]
+    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in own.bars[0].shares])
+    base = inline(values).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
+    scale = alt.Scale(domain=[0, 1])
+    across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))
+    bars = base.mark_bar().encode(x=across, color=alt.Color("read as:N", scale=colours, legend=None))
+    lines = base.mark_rule().encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
+    rows = alt.Row("jobs:N", sort=[bar.name for bar in own.bars], header=alt.Header(title=None, labelOrient="top"))
+    return alt.layer(bars, lines).properties(width=320, title=own.question).facet(row=rows)

@@ -180,13 +180,9 @@ def _competence(competence: Competence | None, console: Console) -> None:
     if competence is None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
-    labels, controls = (
-        ", ".join(f"{name} {_short(estimates[name])}" for name in shares)
-        for shares, estimates in (
-            (competence.per_label, competence.labels),
-            (competence.stated_kinds, competence.kinds),
-        )
-    )
+    stated = {name: competence.kinds[name] for name in competence.stated_kinds}
+    parts = (competence.labels, stated)
+    labels, controls = (", ".join(f"{name} {_short(found)}" for name, found in part.items()) for part in parts)
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
 
@@ -212,11 +208,8 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
         views = (asked.get(name) for name in ("prompts", "orders"))
         wordings, orders = (len(view) if isinstance(view, Sequence) else 0 for view in views)
         how = f"asked in {wordings} wording(s) × {orders} option orders; "
-    names = {
-        "order_agreement": "the same answer in all orders {}",
-        "prompt_agreement": "in all wordings {}",
-        "first_option": "the first option chosen {}",
-    }
+    names = {"order_agreement": "the same answer in all orders", "prompt_agreement": "in all wordings"}
+    names["first_option"] = "the first option chosen"
     lines = []
     for measures in result.prompting.values():
         shown = {name: f"{percent(m.value)} ({range_of(m.low, m.high)})" for name, m in measures.items()}
@@ -224,7 +217,7 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
         gap = measures.get("abstention_gap")
         if gap is not None and (gap.low > 0 or gap.high < 0):
             parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
-        parts += [text.format(shown[name]) for name, text in names.items() if name in shown]
+        parts += [f"{text} {shown[name]}" for name, text in names.items() if name in shown]
         lines.append(f"Language model: {how}{', '.join(parts)}.")
     return lines
 
