@@ -145,9 +145,6 @@ def _describe(schema: dict[str, Any], kind: Any) -> dict[str, Any]:
         texts |= dict(re.findall(r"^    (\w+): (.+(?:\n        .+)*)", inspect.getdoc(parent) or "", re.MULTILINE))
     schema["description"] = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
     for key, name in getattr(kind, "computed", {}).items():
-        if name in schema["properties"]:  # another name of a field
-            schema["properties"][key] = dict(schema["properties"][name])
-            continue
         getter = inspect.getattr_static(kind, name).fget
         (schema["properties"][key],), more = _components([get_type_hints(getter)["return"]])
         needed |= more

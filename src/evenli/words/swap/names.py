@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 
 from evenli.words import read_table
@@ -18,6 +19,27 @@ from evenli.words.lists import name_kinds, sides
 from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
+
+
+@dataclass
+class Text:
+    """A text of a document: its words and what stands between them, what changes in it, and its first names."""
+
+    parts: list[str]
+    changes: list[tuple[int, str]]  # place and what stands there then, in the order of the text
+    names: set[str] = field(default_factory=set)
+
+    @property
+    def words(self) -> list[tuple[int, str]]:
+        """The words with their places."""
+        return [*enumerate(self.parts)][1::2]
+
+    @property
+    def changed_words(self) -> list[tuple[int, str, str]]:
+        """Place, word and new word of every word that changes."""
+        return [(index, self.parts[index], new) for index, new in self.changes if index % 2]
+
+
 ALONE = 700  # names up to this rank of popularity may stand alone; rarer ones need a surname behind them
 _WITH_SURNAME = 1500
 _AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one

@@ -140,9 +140,14 @@ def pronoun(parts: Sequence[str], index: int, _: str) -> str | None:
         other = "his" if her_is_possessive(parts, index) else "him"
     else:
         other = "her" if his_is_determiner(parts, index) else "hers"
-    if given.isupper():
-        return other.upper()
-    return other.capitalize() if given[0].isupper() else other
+    return cased_as(given, other)
+
+
+def cased_as(word: str, new: str) -> str:
+    """A word in lower case, spelled with the capitals of another."""
+    if word.isupper():
+        return new.upper()
+    return new.capitalize() if word[0].isupper() else new
 
 
 def _last_of_repeated(parts: Sequence[str], index: int) -> int:
