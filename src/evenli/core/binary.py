@@ -148,13 +148,11 @@ def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = T
     """Write a table as CSV; texts that a spreadsheet would compute are escaped as ``escape_cell`` does."""
     import polars as pl
 
-    texts = [pl.col(name) for name, kind in frame.schema.items() if kind == pl.String]
-    risky = [text.str.contains(FORMULA) & ~text.str.contains(NUMBER) for text in texts]
-    escaped = [pl.when(is_risky).then("'" + text).otherwise(text) for is_risky, text in zip(risky, texts, strict=True)]
-    names = [text.meta.output_name() for text in texts]
-    frame = frame.with_columns(**dict(zip(names, escaped, strict=True)))
+    text = pl.col(pl.String)
+    risky = text.str.contains(FORMULA) & ~text.str.contains(NUMBER)
+    frame = frame.with_columns(pl.when(risky).then("'" + text).otherwise(text).name.keep())
     # polars quotes a cell for a line feed, but not for a carriage return.
-    returns = bool(texts) and frame.select(pl.any_horizontal(text.str.contains("\r").any() for text in texts)).item()
+    returns = frame.select(pl.any_horizontal(pl.lit(False), text.str.contains("\r").any())).item()
     named = frame.rename({name: escape_cell(name) for name in frame.columns})
     named.write_csv(target, include_header=header, quote_style="non_numeric" if returns else "necessary")
 

@@ -347,9 +347,8 @@ def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
     {'value': None, 'share': 0.333333, 'p': 1e-09}
     """
-    if hasattr(value, "__struct_fields__"):  # msgspec; a record has its own say about what is written
-        fields = value.__struct_fields__
-        value = value.stored_fields() if hasattr(value, "stored_fields") else {n: getattr(value, n) for n in fields}
+    if hasattr(value, "stored_fields"):  # a record
+        value = value.stored_fields()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

@@ -56,11 +56,9 @@ class Registry(Generic[Entry]):
         return [name for name in self.names() if name not in self._builtin]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is an entry of this name."""
         return name in self._builtin or name in self._added or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self.names())
 
     def register(self, name: str, entry: Entry) -> None:
