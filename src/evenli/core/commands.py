@@ -69,7 +69,7 @@ def typer_option(about: Option) -> Any:
             more["callback"] = check
     if about.names:
         more["metavar"] = f"{about.names},{about.names},…"
-    given = {"metavar": about.metavar, "callback": about.callback, "min": about.minimum, "max": about.maximum}
+    given = {"metavar": about.metavar, "min": about.minimum, "max": about.maximum}
     more |= {name: value for name, value in given.items() if value is not None}
     text = f"{about.help} Known: {', '.join(choices)}." if about.names else about.help
     return typer.Option(*about.flags, help=text, **more)
@@ -190,5 +190,6 @@ Lang = Annotated[str, option("Language of the pairs.", choices=LANGUAGES, closed
 Run = Annotated[Path, argument("Run folder of an audit.")]
 RunFolder = Annotated[Path | None, output("Run folder; default: named by model, language, data.")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
-Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html", callback=_page_file)]
+_HTML = typer.Option("--html", help="Also write a page for people to this .html file.", callback=_page_file)
+Html = Annotated[Path | None, _HTML]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]

@@ -41,8 +41,6 @@ def leftovers(folder: Path, start: str, end: str) -> list[Path]:
 def _is_running(number: int) -> bool:
     try:
         os.kill(number, 0)  # asks only
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
+    except OSError as error:  # any other: it is another user's
+        return not isinstance(error, ProcessLookupError)
     return True

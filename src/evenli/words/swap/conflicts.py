@@ -31,9 +31,6 @@ _NAMED = context["person_title"]
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
 _CIVIL = _FEMALE_TITLES | {"Mr"}
 _TITLES = _NAMED | _CIVIL  # gendered titles that stand before a name
-_TITLE_OR_PRONOUN = frozenset(
-    ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
-)
 
 
 @cache
@@ -118,7 +115,7 @@ def _name_conflict(document: Sequence[Text]) -> bool:
         for word, gap, surname in behind
     ):
         return True
-    nouns = [word for word, _ in others if word.lower() not in _TITLE_OR_PRONOUN]
+    nouns = [word for word, _ in others if word.lower() not in context["title_or_pronoun"]]
     return bool(nouns) and any(word in name_pairs() for _, word in first.words)
 
 

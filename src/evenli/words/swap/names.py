@@ -19,6 +19,14 @@ from evenli.words.lists import name_kinds, sides
 from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
+ALONE = 700  # names up to this rank of popularity may stand alone; rarer ones need a surname behind them
+_WITH_SURNAME = 1500
+_AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one
+
+_SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘`]")
+_TITLES = words.title | context["title"]
+_PLACE_HEADS = words.place_head | context["place_head"]
+_TAILS = words.place_tail | context["place_tail"]
 
 
 @dataclass
@@ -38,19 +46,6 @@ class Text:
     def changed_words(self) -> list[tuple[int, str, str]]:
         """Place, word and new word of every word that changes."""
         return [(index, self.parts[index], new) for index, new in self.changes if index % 2]
-
-
-ALONE = 700  # names up to this rank of popularity may stand alone; rarer ones need a surname behind them
-_WITH_SURNAME = 1500
-_AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one
-
-_SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘`]")
-_DETERMINERS = frozenset(
-    {"a", "an", "the", "this", "that", "these", "every", "no", "la", "le", "de", "du", "del", "los"}
-)
-_TITLES = words.title | context["title"]
-_PLACE_HEADS = words.place_head | context["place_head"]
-_TAILS = words.place_tail | context["place_tail"]
 
 
 @cache
@@ -129,7 +124,7 @@ def _speaks_against(parts: Parts, index: int) -> bool:
         return bool("word" in kinds and not _surname_behind(parts, index))
     gap = before.strip()
     if gap in {"", "."}:
-        if previous in _PLACE_HEADS or previous.lower() in _DETERMINERS:
+        if previous in _PLACE_HEADS or previous.lower() in context["before_no_name"]:
             return True
         if previous in context["person_title"]:  # King Charles, Uncle Bob
             return False
