@@ -147,9 +147,7 @@ class Swapper:
 
     def swap_document(self, texts: Sequence[str]) -> Swapped:
         """Texts that belong together, with the genders exchanged in all of them or in none."""
-        if self.mode == "released":
-            done = [self._released(text) for text in texts]
-            return Swapped(tuple(text for text, _ in done), tuple(changes for _, changes in done))
+        texts = [text.lower() for text in texts] if self.mode == "released" else texts
         document = [Text(parts, self._changes(parts)) for parts in map(self._split, texts)]
         if self._ours and len(texts) > 1:
             _agree(document)
@@ -163,11 +161,13 @@ class Swapper:
         checked = self.mode == "default" and self.conflicts == "skip"
         if checked and (reason := conflict_of(document, self.lang, names=self.names)):
             return Swapped.unchanged(texts, reason)
-        changes = tuple(tuple(_with_places(text.parts, text.changes)) for text in document)
+        changes = []
         for text in document:
-            for index, replacement in text.changes:
-                text.parts[index] = replacement
-        return Swapped(tuple("".join(text.parts) for text in document), changes)
+            starts = list(accumulate(map(len, text.parts), initial=0))
+            changes.append(tuple(Change(starts[index], text.parts[index], new) for index, new in text.changes))
+            for index, new in text.changes:
+                text.parts[index] = new
+        return Swapped(tuple("".join(text.parts) for text in document), tuple(changes))
 
     def gendered(self, text: str) -> bool:
         """True if the text has a word that this swapper replaces."""
@@ -181,6 +181,8 @@ class Swapper:
 
     def _changes(self, parts: list[str]) -> list[tuple[int, str]]:
         """Index and replacement of every word that changes."""
+        if self.mode == "released":
+            return self._released(parts)
         arrows, changes = self._arrows, list[tuple[int, str]]()
         # Most texts have no gendered word, so the filter comes first, in a comprehension.
         for index in [index for index in range(1, len(parts), 2) if parts[index] in arrows]:
@@ -194,19 +196,15 @@ class Swapper:
                 changes += possessive(parts, index, replacement)
         return changes
 
-    def _released(self, text: str) -> tuple[str, tuple[Change, ...]]:
-        text = text.lower()
-        before = self._split(text)
-        replaced: set[str] = set()
-        present = set(before[1::2])
+    def _released(self, before: list[str]) -> list[tuple[int, str]]:
+        replaced, present, text = set[str](), set(before[1::2]), "".join(before)
         for word, target in self._ordered.items():
             if target not in replaced and word in present:
                 text = re.sub(rf"\b{word}\b", target, text)
                 replaced.add(word)
                 present = present - {word} | {target}
         after = self._split(text)
-        changed = [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
-        return text, tuple(_with_places(before, changed))
+        return [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
 
 
 @cache
@@ -243,11 +241,6 @@ def _in_cases(arrows: dict[str, str], cases: Sequence[Callable[[str], str]]) -> 
 
 def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
     return None if parts[index + 1].startswith(".") else target
-
-
-def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> list[Change]:
-    starts = list(accumulate(map(len, parts), initial=0))
-    return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
 
 def _agree(document: list[Text]) -> None:
