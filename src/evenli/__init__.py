@@ -64,5 +64,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
     return sorted(__all__)

@@ -19,21 +19,15 @@ from evenli.core.rooms import commands
 from evenli.core.startup import leave
 from evenli.core.terminal import drop_output, guard, warn
 
+_INSTALLED = "Data and installation"
 GROUPS = {
     "mitigate": ("Mitigate", "Mitigate bias in corpora, word vectors and encoders.", MitigateGroup),
     "train": ("Train", "Train models.", FullHelp),
-    "build": ("Data and installation", "Build pair sets.", FullHelp),
-    "axis": ("Data and installation", "Make and check a social axis of your own.", FullHelp),
+    "build": (_INSTALLED, "Build pair sets.", FullHelp),
+    "axis": (_INSTALLED, "Make and check a social axis of your own.", FullHelp),
 }
 """Commands with commands of their own: where they are listed, their help, and their class."""
-SECTIONS = (
-    "Audit a model",
-    "Audit a sentence encoder",
-    "Compare and decide",
-    "Mitigate",
-    "Train",
-    "Data and installation",
-)
+SECTIONS = ("Audit a model", "Audit a sentence encoder", "Compare and decide", "Mitigate", "Train", _INSTALLED)
 
 
 class Root(FullHelp):

@@ -148,50 +148,33 @@ def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = T
     """Write a table as CSV; texts that a spreadsheet would compute are escaped as ``escape_cell`` does."""
     import polars as pl
 
-    texts = [pl.col(name) for name, kind in frame.schema.items() if kind == pl.String]
-    risky = [text.str.contains(FORMULA) & ~text.str.contains(NUMBER) for text in texts]
-    escaped = [pl.when(is_risky).then("'" + text).otherwise(text) for is_risky, text in zip(risky, texts, strict=True)]
-    names = [text.meta.output_name() for text in texts]
-    frame = frame.with_columns(**dict(zip(names, escaped, strict=True)))
+    text = pl.col(pl.String)
+    risky = text.str.contains(FORMULA) & ~text.str.contains(NUMBER)
+    frame = frame.with_columns(pl.when(risky).then("'" + text).otherwise(text).name.keep())
     # polars quotes a cell for a line feed, but not for a carriage return.
-    returns = bool(texts) and frame.select(pl.any_horizontal(text.str.contains("\r").any() for text in texts)).item()
+    returns = frame.select(pl.any_horizontal(pl.lit(False), text.str.contains("\r").any())).item()
     named = frame.rename({name: escape_cell(name) for name in frame.columns})
     named.write_csv(target, include_header=header, quote_style="non_numeric" if returns else "necessary")
 
 
-class ZstdStream:
+def zstd_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
     """What a Zstandard file holds, frame by frame.
 
     The library's own reader takes a file that was cut for a shorter one; this one says so, as those of .gz and .xz do.
     """
-
-    def __init__(self, stream: IO[bytes], name: str) -> None:
-        self._library = need("zstandard", extra="scale", purpose=f"reading {name}")
-        self._stream, self._frame = stream, self._library.ZstdDecompressor().decompressobj()
-        self._begun = False  # whether some of a frame was read and its end was not
-        self._ready = memoryview(b"")
-
-    def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end."""
-        while not self._ready:
-            # Of a kilobyte at most 32 MB come, so that who reads can stop a bomb in time.
-            packed = self._stream.read(1024)
-            if not packed:
-                if self._begun:
-                    raise EOFError("the file ends before its last frame does")
-                return b""
-            self._ready = memoryview(self._unpack(packed))
-        content, self._ready = self._ready[:size], self._ready[size:]
-        return bytes(content)
-
-    def _unpack(self, packed: bytes) -> bytes:
-        content = b""
-        try:
-            while packed:
-                content += self._frame.decompress(packed)
-                packed, self._begun = self._frame.unused_data, not self._frame.eof
-                if self._frame.eof:
-                    self._frame = self._library.ZstdDecompressor().decompressobj()
-        except self._library.ZstdError as error:
-            raise OSError(str(error)) from error
-        return content
+    library = need("zstandard", extra="scale", purpose=f"reading {name}")
+    frame, begun = library.ZstdDecompressor().decompressobj(), False  # some of a frame was read and its end was not
+    # Of a kilobyte at most 32 MB come, so that who reads can stop a bomb in time.
+    while packed := stream.read(1024):
+        while packed:
+            try:
+                content = frame.decompress(packed)
+            except library.ZstdError as error:
+                raise OSError(str(error)) from error
+            packed, begun = frame.unused_data, not frame.eof
+            if frame.eof:
+                frame = library.ZstdDecompressor().decompressobj()
+            if content:
+                yield content
+    if begun:
+        raise EOFError("the file ends before its last frame does")

@@ -69,7 +69,7 @@ def typer_option(about: Option) -> Any:
             more["callback"] = check
     if about.names:
         more["metavar"] = f"{about.names},{about.names},…"
-    given = {"metavar": about.metavar, "callback": about.callback, "min": about.minimum, "max": about.maximum}
+    given = {"metavar": about.metavar, "min": about.minimum, "max": about.maximum}
     more |= {name: value for name, value in given.items() if value is not None}
     text = f"{about.help} Known: {', '.join(choices)}." if about.names else about.help
     return typer.Option(*about.flags, help=text, **more)
@@ -86,18 +86,16 @@ def with_settings(
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         taken = inspect.signature(function, eval_str=True).parameters
-        base_of: dict[str, Settings] = {}
-        shown: dict[str, list[Field[Any]]] = {}
+        shown: dict[str, tuple[Settings | None, list[Field[Any]]]] = {}
         parameters: dict[str, inspect.Parameter] = {}
         for name, given in taken.items():
             if (kind := settings_class(given.annotation)) is None:
                 # By keyword, so that a parameter without a default may follow one that has one.
                 parameters[name] = given.replace(kind=inspect.Parameter.KEYWORD_ONLY)
                 continue
-            if given.annotation is kind:
-                base_of[name] = (bases or {}).get(name) or kind()
-            shown[name] = offered_fields(type(base_of[name]) if name in base_of else kind, only.get(name, ()))
-            parameters |= {field.name: _parameter(field, base_of.get(name), texts or {}) for field in shown[name]}
+            base = ((bases or {}).get(name) or kind()) if given.annotation is kind else None
+            shown[name] = base, offered_fields(type(base) if base is not None else kind, only.get(name, ()))
+            parameters |= {field.name: _parameter(field, base, texts or {}) for field in shown[name][1]}
         order = list(parameters)
         for name, followers in (after or {}).items():
             order = [parameter for parameter in order if parameter not in followers]
@@ -105,12 +103,11 @@ def with_settings(
             order[place:place] = followers
 
         def run(**given: Any) -> None:
-            for name, its_fields in shown.items():
-                values = {field.name: given.pop(field.name) for field in its_fields}
-                if name in base_of:
-                    values = {field.name: _parsed(field, values[field.name]) for field in its_fields}
-                chosen = {key: value for key, value in values.items() if value is not None}
-                base = base_of.get(name)
+            for name, (base, its_fields) in shown.items():
+                values = {field: given.pop(field.name) for field in its_fields}
+                if base is not None:
+                    values = {field: _parsed(field, value) for field, value in values.items()}
+                chosen = {field.name: value for field, value in values.items() if value is not None}
                 given[name] = chosen if base is None else make_settings(type(base), chosen, base)
             function(**given)
 
@@ -193,5 +190,6 @@ Lang = Annotated[str, option("Language of the pairs.", choices=LANGUAGES, closed
 Run = Annotated[Path, argument("Run folder of an audit.")]
 RunFolder = Annotated[Path | None, output("Run folder; default: named by model, language, data.")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
-Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html", callback=_page_file)]
+_HTML = typer.Option("--html", help="Also write a page for people to this .html file.", callback=_page_file)
+Html = Annotated[Path | None, _HTML]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]

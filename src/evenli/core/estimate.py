@@ -62,7 +62,6 @@ class Estimate(Record, frozen=True):
         return f"{number(self.value)} {ends}"
 
     def __repr__(self) -> str:
-        """The number with its interval."""
         return self.shown
 
 
@@ -101,5 +100,4 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
         return "any" if shown == ".." else shown
 
     def __repr__(self) -> str:
-        """Name, number and interval."""
         return f"{self.title}: {self.shown}"

@@ -24,10 +24,11 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from evenli.core.binary import ZstdStream, iter_parquet
+from evenli.core.binary import iter_parquet, zstd_blocks
 from evenli.core.errors import InputError, PairError, RunError, reason_of, translated
 from evenli.core.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
 from evenli.core.temporary import leftovers, process_mark
@@ -91,31 +92,37 @@ def open_binary(file: Readable) -> Iterator[IO[bytes]]:
     packing = file.suffixes[-1].lower() if file.suffixes else ""
     if isinstance(file, Path):
         check_regular(file)
+    unpack: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
     with contextlib.ExitStack() as stack:
-        packed = raw = stack.enter_context(file.open("rb"))
-        unpack: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+        packed = stack.enter_context(file.open("rb"))
+        if packing not in PACKED:
+            yield packed
+            return
         if packing in unpack:
-            raw = stack.enter_context(unpack[packing](raw))
-        elif packing == ".zst":
-            raw = ZstdStream(raw, file.name)
-        yield raw if raw is packed else io.BufferedReader(_Unpacked(file, packed, raw), 1 << 20)
+            blocks = iter(partial(stack.enter_context(unpack[packing](packed)).read, _BLOCK), b"")
+        else:
+            blocks = zstd_blocks(packed, file.name)
+        yield io.BufferedReader(_Unpacked(file, packed, blocks), _BLOCK)
 
 
 class _Unpacked(io.RawIOBase):
     """What a packed file holds, as long as it is in proportion to the file."""
 
-    def __init__(self, file: Readable, packed: Any, stream: Any) -> None:
-        self._file, self._packed, self._stream, self._count = file, packed, stream, 0
+    def __init__(self, file: Readable, packed: Any, blocks: Iterator[bytes]) -> None:
+        self._file, self._packed, self._blocks, self._count = file, packed, blocks, 0
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._stream.read(len(buffer))
+        if not self._ready:
+            self._ready = memoryview(next(self._blocks, b""))
+            self._count += len(self._ready)
+            # Checked as it is read: a bomb must be noticed before it is unpacked, not afterwards.
+            check_ratio(self._file, self._count, self._packed.tell())
+        content, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(content)] = content
-        self._count += len(content)
-        # Checked as it is read: a bomb must be noticed before it is unpacked, not afterwards.
-        check_ratio(self._file, self._count, self._packed.tell())
         return len(content)
 
 
@@ -340,9 +347,8 @@ def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
     {'value': None, 'share': 0.333333, 'p': 1e-09}
     """
-    if hasattr(value, "__struct_fields__"):  # msgspec; a record has its own say about what is written
-        fields = value.__struct_fields__
-        value = value.stored_fields() if hasattr(value, "stored_fields") else {n: getattr(value, n) for n in fields}
+    if hasattr(value, "stored_fields"):  # a record
+        value = value.stored_fields()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

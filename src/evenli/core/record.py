@@ -61,8 +61,7 @@ class Record(msgspec.Struct, frozen=True):
 
     def stored_fields(self) -> dict[str, Any]:
         """What is written: fields but for empty optional ones, and computed properties. ``to_plain`` asks for it."""
-        names = dict(zip(self.__struct_fields__, self.__struct_fields__, strict=True)) | dict(self.computed)
-        values = {key: getattr(self, name) for key, name in names.items()}
+        values = msgspec.structs.asdict(self) | {key: getattr(self, name) for key, name in self.computed.items()}
         return {name: value for name, value in values.items() if name not in self.optional or not _is_empty(value)}
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,9 +144,6 @@ def _describe(schema: dict[str, Any], kind: Any) -> dict[str, Any]:
         texts |= dict(re.findall(r"^    (\w+): (.+(?:\n        .+)*)", inspect.getdoc(parent) or "", re.MULTILINE))
     schema["description"] = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
     for key, name in getattr(kind, "computed", {}).items():
-        if name in schema["properties"]:  # another name of a field
-            schema["properties"][key] = dict(schema["properties"][name])
-            continue
         getter = inspect.getattr_static(kind, name).fget
         (schema["properties"][key],), more = _components([get_type_hints(getter)["return"]])
         needed |= more

@@ -56,23 +56,19 @@ class Registry(Generic[Entry]):
         return [name for name in self.names() if name not in self._builtin]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is an entry of this name."""
         return name in self._builtin or name in self._added or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self.names())
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry for this process; a built-in name is refused."""
         if name in self._builtin:
             raise InputError(f"there is a built-in {self.kind} '{name}'; choose another name")
-        self._added[name] = entry
+        self._added[name] = self._loaded[name] = entry
 
     def get(self, name: str) -> Entry:
         """An entry by name; an unknown name is refused with the ones there are."""
-        if name in self._added:
-            return self._added[name]
         if name not in self._loaded:
             # Imported only now: a suite or a backend may need seconds, or an extra that is not installed.
             if name in self._builtin:

@@ -62,9 +62,5 @@ def rooms() -> dict[str, Room]:
 
 def commands() -> Sequence[Command]:
     """The commands of all rooms."""
-    listed: list[Command] = []
-    for room in rooms().values():
-        if room.commands:
-            module, _, attribute = room.commands.partition(":")
-            listed += getattr(importlib.import_module(module), attribute)
-    return listed
+    paths = (room.commands.partition(":") for room in rooms().values() if room.commands)
+    return [command for module, _, name in paths for command in getattr(importlib.import_module(module), name)]

@@ -35,7 +35,6 @@ class Option:
     parse: Callable[[Any], Any] | None = None  # value of the command line to value of the setting
     shown: Any = None  # default on the command line, where ``parse`` makes another value of it
     repeated: bool = False  # whether the option is repeated for several values
-    callback: Callable[..., Any] | None = None  # check of the command line alone, as typer takes it
     offered: bool = True  # whether the command line has it
 
     def check(self, name: str, value: Any, *, whole: bool = False) -> None:

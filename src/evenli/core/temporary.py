@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 
@@ -32,21 +33,14 @@ def leftovers(folder: Path, start: str, end: str) -> list[Path]:
     if os.name != "posix":  # elsewhere a process cannot be asked without disturbing it
         return []
     machine = process_mark().partition("-")[2]
-    left = []
-    for entry in folder.iterdir():
-        if not (entry.name.startswith(start) and entry.name.endswith(f"-{machine}{end}")):
-            continue
-        number = entry.name[len(start) : -len(f"-{machine}{end}")]
-        if number.isdecimal() and len(number) < 10 and not _is_running(int(number)):
-            left.append(entry)
-    return left
+    named = re.compile(f"{re.escape(start)}([0-9]{{1,9}})-{machine}{re.escape(end)}")
+    found = ((entry, named.fullmatch(entry.name)) for entry in folder.iterdir())
+    return [entry for entry, match in found if match and not _is_running(int(match[1]))]
 
 
 def _is_running(number: int) -> bool:
     try:
         os.kill(number, 0)  # asks only
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
+    except OSError as error:  # any other: it is another user's
+        return not isinstance(error, ProcessLookupError)
     return True

@@ -6,13 +6,13 @@ for the swap all the same. A pair with such a text gets no copy: swapping one ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise, permutations
 
 from evenli.words import read_table
 from evenli.words.lists import sides
-from evenli.words.swap.names import is_capitalised, name_pairs, word_at
+from evenli.words.swap.names import Text, is_capitalised, name_pairs, word_at
 from evenli.words.swap.pronoun_case import context, words
 
 BODY, TITLE, NAME, COLLAPSE = "body", "title", "name", "collapse"
@@ -30,11 +30,7 @@ REASONS = {
 _NAMED = context["person_title"]
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
 _CIVIL = _FEMALE_TITLES | {"Mr"}
-TITLES = _NAMED | _CIVIL  # gendered titles that stand before a name
-_TITLE_OR_PRONOUN = frozenset(
-    ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
-)
-Changes = Sequence[tuple[int, str]]  # place and new word of everything that changes in one text
+_TITLES = _NAMED | _CIVIL  # gendered titles that stand before a name
 
 
 @cache
@@ -51,23 +47,38 @@ def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
         yield from (f"{word} birth".lower() for word, other in pairwise(parts[1::2]) if other == "birth")
 
 
-def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str], lang: str) -> bool:
+def conflict_of(document: Sequence[Text], lang: str, *, names: bool) -> str:
+    """The key of the reason why a document cannot be swapped, or nothing; ``names`` says that first names change."""
+    if _body_conflict(document, lang):
+        return BODY
+    if lang != "en":
+        return ""
+    renamed = {name for text in document for name in text.names if names}
+    # Also titles without a partner (Lady, Father): the person's other words must not change.
+    if any(_title_conflict(text.parts, i, renamed) for text in document for i, word in text.words if word in _TITLES):
+        return TITLE
+    if _titles_collapse(document):
+        return COLLAPSE
+    return NAME if not names and _name_conflict(document) else _uneven(document)
+
+
+def _body_conflict(document: Sequence[Text], lang: str) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
     listed = bodies(lang)
     if lang == "en":
-        stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+        stated = {listed[word] for text in document for word in _words_and_pairs(text.parts) if word in listed}
     else:
-        wholes = ["".join(parts) for parts in texts]
+        wholes = ["".join(text.parts) for text in document]
         stated = {gender for word, gender in listed.items() if any(word in whole for whole in wholes)}
     if not stated:
         return False
     # First names, and spellings that no table has, could be of either gender.
     gender_of = sides("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv")
-    genders = {gender_of.get(word.lower(), "either") for word in changed}
+    genders = {gender_of.get(word.lower(), "either") for text in document for _, word, _ in text.changed_words}
     return bool(stated & genders) or "either" in genders
 
 
-def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
+def _title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
     """True if the word is a gendered title before a name that stays: "Queen Victoria", "Mr. John Hill"."""
     word, following = parts[index], word_at(parts, index + 2)
     if parts[index + 1] not in {" ", ". ", " . "} or not is_capitalised(following) or following in renamed:
@@ -77,53 +88,52 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
     return word in _NAMED or (following in name_pairs() and is_capitalised(word_at(parts, index + 4)))
 
 
-def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
+def _titles_collapse(document: Sequence[Text]) -> bool:
     """True if two of Mrs, Ms and Miss stand before the same name and would both become Mr."""
-    pairs = (pair for parts in texts for pair in pairwise(parts[1::2]))
+    pairs = (pair for text in document for pair in pairwise(text.parts[1::2]))
     titled = {(title, name) for title, name in pairs if title in _FEMALE_TITLES}
     return len(titled) > len({name for _, name in titled})
 
 
-def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> bool:
+def _name_conflict(document: Sequence[Text]) -> bool:
     """True if a name stays and another text states the gender of whoever bears it.
 
     So it is where a text changes and another one has a first name that the first has not ("Jane left", "A woman left"),
     and where the first text has names and no gender word while another one has a noun ("Jane is a woman").
     """
-    if any(changes[text] and names[other] - names[text] for text, other in permutations(range(len(names)), 2)):
+    if any(text.changes and other.names - text.names for text, other in permutations(document, 2)):
         return True
-    if changes[0]:
+    first, *rest = document
+    if first.changes:
         return False
-    first, *rest = texts
-    others = [(parts, i) for parts, changed in zip(rest, changes[1:], strict=True) for i, _ in changed if i % 2]
-    titled = {word_at(parts, index + 2) for parts, index in others if parts[index] in _CIVIL}
+    others = [(word, word_at(text.parts, index + 2)) for text in rest for index, word, _ in text.changed_words]
+    titled = {following for word, following in others if word in _CIVIL}
     # Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder".
-    behind = zip(first[1::2], first[2::2], first[3::2], strict=False)
+    behind = zip(first.parts[1::2], first.parts[2::2], first.parts[3::2], strict=False)
     if any(
         gap == " " and surname in titled and is_capitalised(surname) and is_capitalised(word)
         for word, gap, surname in behind
     ):
         return True
-    return any(word in name_pairs() for word in first[1::2]) and any(
-        parts[index].lower() not in _TITLE_OR_PRONOUN for parts, index in others
-    )
+    nouns = [word for word, _ in others if word.lower() not in context["title_or_pronoun"]]
+    return bool(nouns) and any(word in name_pairs() for _, word in first.words)
 
 
-def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
+def _uneven(document: Sequence[Text]) -> str:
     """COLLAPSE or UNEVEN if a word that stays is, in another text, one that changes or what one changes to.
 
     "The actress sang" and "The actor sang" would become one; "Best Actress" is a prize that stays.
     """
-    stays, goes, comes = [], [], []
-    for parts, changed in zip(texts, changes, strict=True):
-        places = {index: new.lower() for index, new in changed if index % 2}
-        stays.append({parts[index].lower() for index in range(1, len(parts), 2) if index not in places})
-        goes.append({parts[index].lower() for index in places})
-        comes.append(set(places.values()))
+    sets = []
+    for text in document:
+        changed = {index for index, _, _ in text.changed_words}
+        stays = {word.lower() for index, word in text.words if index not in changed}
+        goes = {word.lower() for _, word, _ in text.changed_words}
+        sets.append((stays, goes, {new.lower() for _, _, new in text.changed_words}))
     # Each text is compared with each other one, in both directions.
-    for text, other in permutations(range(len(texts)), 2):
-        if comes[text] & stays[other]:
+    for (_, goes, comes), (stays, others, _) in permutations(sets, 2):
+        if comes & stays:
             return COLLAPSE
-        if goes[text] & (stays[other] - goes[other]):
+        if goes & (stays - others):
             return UNEVEN
     return ""

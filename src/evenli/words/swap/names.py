@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 
 from evenli.words import read_table
@@ -23,12 +24,28 @@ _WITH_SURNAME = 1500
 _AMBIGUOUS = 400  # a name that is also a word or a surname needs a surname behind it and a rank up to this one
 
 _SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘`]")
-_DETERMINERS = frozenset(
-    {"a", "an", "the", "this", "that", "these", "every", "no", "la", "le", "de", "du", "del", "los"}
-)
 _TITLES = words.title | context["title"]
 _PLACE_HEADS = words.place_head | context["place_head"]
 _TAILS = words.place_tail | context["place_tail"]
+
+
+@dataclass
+class Text:
+    """A text of a document: its words and what stands between them, what changes in it, and its first names."""
+
+    parts: list[str]
+    changes: list[tuple[int, str]]  # place and what stands there then, in the order of the text
+    names: set[str] = field(default_factory=set)
+
+    @property
+    def words(self) -> list[tuple[int, str]]:
+        """The words with their places."""
+        return [*enumerate(self.parts)][1::2]
+
+    @property
+    def changed_words(self) -> list[tuple[int, str, str]]:
+        """Place, word and new word of every word that changes."""
+        return [(index, self.parts[index], new) for index, new in self.changes if index % 2]
 
 
 @cache
@@ -107,7 +124,7 @@ def _speaks_against(parts: Parts, index: int) -> bool:
         return bool("word" in kinds and not _surname_behind(parts, index))
     gap = before.strip()
     if gap in {"", "."}:
-        if previous in _PLACE_HEADS or previous.lower() in _DETERMINERS:
+        if previous in _PLACE_HEADS or previous.lower() in context["before_no_name"]:
             return True
         if previous in context["person_title"]:  # King Charles, Uncle Bob
             return False

@@ -288,9 +288,7 @@ def _her_two_objects(view: View, prev: str, word: str, after: str) -> bool | Non
     """A bare plural or mass noun behind a verb of giving is the gift, *her* the receiver: "gave her flowers"."""
     if prev not in words.give_or_bring:
         return None
-    count = 1
-    while not view.ends(count + 1) and count < 4:
-        count += 1
+    count = next((count for count in range(1, 4) if view.ends(count + 1)), 4)
     stop, last = view.after(count + 1), view.after(count)
     # "gave her dog water", "gave her flowers to a friend": another receiver is named.
     if is_recipient(word) or is_recipient(last):

@@ -15,34 +15,6 @@ Decision = Callable[[Sequence[str], int, str], "str | None"]
 
 TITLES = context["swapped_title"]  # words that stand before a name and still state the gender of a person
 _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "our", "your"})
-# Of an adjective and "man" only these stand for no man: what is left of the word is a compound.
-_COMPOUNDS = {
-    "man": {"hour", "hours", "size", "sized", "portable", "month", "months", "day", "days"},
-    "king": {"size", "sized", "crab", "cobra", "pin", "penguin", "prawn", "prawns", "salmon"},
-    "queen": {"size", "sized", "bee", "ant", "anne"},
-    "cowboy": {"hat", "hats", "boot", "boots", "outfit", "outfits", "attire", "costume", "gear", "shirt"},
-    "boy": {"band", "bands", "scout", "scouts"},
-    "girl": {"band", "bands", "scout", "scouts"},
-    "sister": {"city", "cities", "company", "companies", "ship", "ships", "site", "project", "paper", "station"},
-    "mother": {"nature", "tongue", "earth", "lode", "ship", "board", "superior", "country"},
-    "father": {"christmas", "time"},
-    "lady": {"bug", "bugs", "luck", "liberty", "justice"},
-    "daddy": {"longlegs"},
-    "male": {"pattern"},
-    "daughter": {"cell", "cells"},
-    "gentlemen": {"club"},
-    "dude": {"ranch"},
-    "pa": {"day", "days"},
-}
-_BEFORE = {
-    "queen": {"drag", "drama", "dancing", "dairy"},
-    "queens": {"drag", "dairy"},
-    "king": {"burger", "lion", "drag", "martin"},
-    "daddy": {"sugar"},
-    "boy": {"oh", "but", "uh", "um"},
-    "man": {"oh", "hey", "spider", "iron", "burning", "bat"},
-    "father": {"god"},
-}
 
 
 def neighbours(parts: Sequence[str], index: int) -> tuple[str, str]:
@@ -59,7 +31,8 @@ def unless_compound(parts: Sequence[str], index: int, target: str) -> str | None
     # Capitalised, "Boy Scouts" is an organisation; in lower case the scouts are boys.
     if behind in {"scout", "scouts"} and parts[index].islower():
         return target
-    return None if behind in _COMPOUNDS.get(word, ()) or before in _BEFORE.get(word, ()) else target
+    # Of an adjective and "man" only those of "man *" stand for no man: what is left of the word is a compound.
+    return None if behind in context.get(f"{word} *", ()) or before in context.get(f"* {word}", ()) else target
 
 
 def man(parts: Sequence[str], index: int, target: str) -> str | None:
@@ -140,9 +113,14 @@ def pronoun(parts: Sequence[str], index: int, _: str) -> str | None:
         other = "his" if her_is_possessive(parts, index) else "him"
     else:
         other = "her" if his_is_determiner(parts, index) else "hers"
-    if given.isupper():
-        return other.upper()
-    return other.capitalize() if given[0].isupper() else other
+    return cased_as(given, other)
+
+
+def cased_as(word: str, new: str) -> str:
+    """A word in lower case, spelled with the capitals of another."""
+    if word.isupper():
+        return new.upper()
+    return new.capitalize() if word[0].isupper() else new
 
 
 def _last_of_repeated(parts: Sequence[str], index: int) -> int:
@@ -233,7 +211,7 @@ _PLURALS = frozenset({"ladies", "gentlemen", "bridesmaids", "groomsmen", "barmai
 
 def decisions() -> dict[str, Decision]:
     """The rule of every word that has one, in the spellings of the text."""
-    rules: dict[str, Decision] = dict.fromkeys((*_COMPOUNDS, *_BEFORE), unless_compound)
+    rules: dict[str, Decision] = dict.fromkeys((kind.strip("* ") for kind in context if "*" in kind), unless_compound)
     rules |= {"man": man, "boy": exclaimed, "he": unless_word_part, "mans": unless_before_object}
     rules |= dict.fromkeys(("groom", "grooms"), unless_verb) | dict.fromkeys(("mistress", "mistresses"), mistress)
     cased = {case(word): rule for word, rule in rules.items() for case in (str, str.capitalize, str.upper)}

@@ -31,9 +31,9 @@ from typing import Literal, NamedTuple, get_args
 from evenli.core.errors import InputError
 from evenli.words import read_table
 from evenli.words.lists import name_kinds
-from evenli.words.swap import conflicts
-from evenli.words.swap.names import first_names, name_pairs, word_at
-from evenli.words.swap.rules import Decision, decisions, in_proper_name, possessive
+from evenli.words.swap.conflicts import conflict_of
+from evenli.words.swap.names import Text, first_names, name_pairs, word_at
+from evenli.words.swap.rules import Decision, cased_as, decisions, in_proper_name, possessive
 
 Mode = Literal["default", "paper", "released"]
 Conflicts = Literal["skip", "swap"]
@@ -46,7 +46,6 @@ _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 _DEFAULT_LISTS = {"dolci", "evenli", "added"}
 # Abbreviations of states, illnesses and units, and the verb.
 _NO_WORDS = ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS")
-Changes = list[tuple[int, str]]  # place and new word of everything that changes in one text
 
 
 class Change(NamedTuple):
@@ -148,27 +147,27 @@ class Swapper:
 
     def swap_document(self, texts: Sequence[str]) -> Swapped:
         """Texts that belong together, with the genders exchanged in all of them or in none."""
-        if self.mode == "released":
-            done = [self._released(text) for text in texts]
-            return Swapped(tuple(text for text, _ in done), tuple(changes for _, changes in done))
-        split = [self._split(text) for text in texts]
-        per_text = [self._changes(parts) for parts in split]
+        texts = [text.lower() for text in texts] if self.mode == "released" else texts
+        document = [Text(parts, self._changes(parts)) for parts in map(self._split, texts)]
         if self._ours and len(texts) > 1:
-            per_text = _same_titles(split, _agree(split, per_text))
-        names = [set[str]()] * len(texts)
-        if self._ours and (self.names or len(texts) > 1) and (self.names or any(per_text)):
-            names = _names_by_text(split)
-        if self._ours and self.names:
-            per_text = [
-                _rename(parts, changes, set.union(*names)) for parts, changes in zip(split, per_text, strict=True)
-            ]
-        if not any(per_text):
+            _agree(document)
+            _same_titles(document)
+        if self._ours and (self.names or (len(texts) > 1 and any(text.changes for text in document))):
+            _find_names(document)
+            if self.names:
+                _rename(document)
+        if not any(text.changes for text in document):
             return Swapped.unchanged(texts)
         checked = self.mode == "default" and self.conflicts == "skip"
-        if checked and (reason := self._conflict(split, per_text, names)):
+        if checked and (reason := conflict_of(document, self.lang, names=self.names)):
             return Swapped.unchanged(texts, reason)
-        changes = tuple(tuple(_with_places(parts, changed)) for parts, changed in zip(split, per_text, strict=True))
-        return Swapped(tuple(_apply(parts, changed) for parts, changed in zip(split, per_text, strict=True)), changes)
+        changes = []
+        for text in document:
+            starts = list(accumulate(map(len, text.parts), initial=0))
+            changes.append(tuple(Change(starts[index], text.parts[index], new) for index, new in text.changes))
+            for index, new in text.changes:
+                text.parts[index] = new
+        return Swapped(tuple("".join(text.parts) for text in document), tuple(changes))
 
     def gendered(self, text: str) -> bool:
         """True if the text has a word that this swapper replaces."""
@@ -180,9 +179,11 @@ class Swapper:
         """What is replaced and where; ``released`` compares the lower-cased text before and after all arrows."""
         return list(self.swap_document([text]).changes[0])
 
-    def _changes(self, parts: list[str]) -> Changes:
+    def _changes(self, parts: list[str]) -> list[tuple[int, str]]:
         """Index and replacement of every word that changes."""
-        arrows, changes = self._arrows, []
+        if self.mode == "released":
+            return self._released(parts)
+        arrows, changes = self._arrows, list[tuple[int, str]]()
         # Most texts have no gendered word, so the filter comes first, in a comprehension.
         for index in [index for index in range(1, len(parts), 2) if parts[index] in arrows]:
             word = parts[index]
@@ -195,37 +196,15 @@ class Swapper:
                 changes += possessive(parts, index, replacement)
         return changes
 
-    def _conflict(self, split: list[list[str]], per_text: list[Changes], names: list[set[str]]) -> str:
-        """Why the document cannot be swapped, or nothing."""
-        changed = [parts[i] for parts, changes in zip(split, per_text, strict=True) for i, _ in changes if i % 2]
-        if conflicts.body_conflict(split, changed, self.lang):
-            return conflicts.BODY
-        if self.lang != "en":
-            return ""
-        renamed = set.union(*names) if self.names else set()
-        # Also titles without a partner (Lady, Father): the person's other words must not change.
-        titled = [(parts, i) for parts in split for i in range(1, len(parts), 2) if parts[i] in conflicts.TITLES]
-        if any(conflicts.title_conflict(parts, index, renamed) for parts, index in titled):
-            return conflicts.TITLE
-        if conflicts.titles_collapse(split):
-            return conflicts.COLLAPSE
-        if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, per_text):
-            return conflicts.NAME
-        return conflicts.uneven(split, per_text)
-
-    def _released(self, text: str) -> tuple[str, tuple[Change, ...]]:
-        text = text.lower()
-        before = self._split(text)
-        replaced: set[str] = set()
-        present = set(before[1::2])
+    def _released(self, before: list[str]) -> list[tuple[int, str]]:
+        replaced, present, text = set[str](), set(before[1::2]), "".join(before)
         for word, target in self._ordered.items():
             if target not in replaced and word in present:
                 text = re.sub(rf"\b{word}\b", target, text)
                 replaced.add(word)
                 present = present - {word} | {target}
         after = self._split(text)
-        changed = [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
-        return text, tuple(_with_places(before, changed))
+        return [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
 
 
 @cache
@@ -264,73 +243,45 @@ def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
     return None if parts[index + 1].startswith(".") else target
 
 
-def _apply(parts: list[str], changes: Changes) -> str:
-    for index, replacement in changes:
-        parts[index] = replacement
-    return "".join(parts)
-
-
-def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> list[Change]:
-    starts = list(accumulate(map(len, parts), initial=0))
-    return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
-
-
-def _agree(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
+def _agree(document: list[Text]) -> None:
     """Leave a capitalised word alone in all texts if it is part of a proper name in one: "Stephen King", "King"."""
-    swapped = [{index for index, _ in changes} for changes in per_text]
-    stays = {
-        parts[index]
-        for parts, done in zip(split, swapped, strict=True)
-        for index in range(1, len(parts), 2)
-        if parts[index][0].isupper() and index not in done and index > 1 and in_proper_name(parts, index)
-    }
-    return [
-        [(i, word) for i, word in changes if parts[i] not in stays]
-        for parts, changes in zip(split, per_text, strict=True)
-    ]
+    stays: set[str] = set()
+    for text in document:
+        done = {index for index, _ in text.changes}
+        capitals = ((i, word) for i, word in text.words if word[0].isupper() and i > 1 and i not in done)
+        stays |= {word for index, word in capitals if in_proper_name(text.parts, index)}
+    for text in document:
+        text.changes = [(index, new) for index, new in text.changes if text.parts[index] not in stays]
 
 
-def _same_titles(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
+def _same_titles(document: list[Text]) -> None:
     """Swap "miss Hill" as well where another text has "Miss Hill"; alone it could be the verb of "I miss Berlin"."""
-    titled = {word_at(p, i + 2) for p, done in zip(split, per_text, strict=True) for i, _ in done if p[i] == "Miss"}
-    if not titled:
-        return per_text
-    return [
-        sorted(
-            changes + [(i, "mr") for i in range(1, len(parts) - 2, 2) if parts[i] == "miss" and parts[i + 2] in titled]
-        )
-        for parts, changes in zip(split, per_text, strict=True)
-    ]
+    titled = {word_at(t.parts, index + 2) for t in document for index, word, _ in t.changed_words if word == "Miss"}
+    for text in document if titled else ():
+        missed = [(i, "mr") for i, word in text.words[:-1] if word == "miss" and text.parts[i + 2] in titled]
+        text.changes = sorted(text.changes + missed)
 
 
-def _names_by_text(split: list[list[str]]) -> list[set[str]]:
-    """The first names of the document that stand in each text, in any spelling if the name is no word."""
-    names = first_names(split)
-    if not names:
-        return [set() for _ in split]
-    by_text = []
-    for parts in split:
-        spelled = {word.capitalize() for word in parts[1::2] if word.islower() or word.isupper()}
-        by_text.append((names & set(parts)) | {name for name in names & spelled if not name_kinds().get(name)})
-    return by_text
+def _find_names(document: list[Text]) -> None:
+    """Note the first names of the document that stand in each text."""
+    names = first_names([text.parts for text in document])
+    for text in document if names else ():
+        text.names = {name for _, word in text.words if (name := _spelled_name(word, names))}
 
 
-def _rename(parts: list[str], changes: Changes, names: set[str]) -> Changes:
-    """The changes and those of first names; a name that is no word is renamed in lower and in upper case, too."""
-    if not names:
-        return changes
-    taken, pairs = {index for index, _ in changes}, name_pairs()
-    renamed = []
-    for index in range(1, len(parts), 2):
-        word = parts[index]
-        name = word if word in names else word.capitalize()
-        if index in taken or name not in names or (name != word and name_kinds().get(name)):
-            continue
-        if word != name and not (word.islower() or word.isupper()):
-            continue
-        other = pairs[name]
-        renamed.append((index, other if word == name else other.lower() if word.islower() else other.upper()))
-    return sorted(changes + renamed)
+def _spelled_name(word: str, names: set[str]) -> str:
+    """Which of the names a word is, or nothing; a name that is no word may be in lower or in upper case."""
+    name = word.capitalize() if word.islower() or word.isupper() else word
+    return name if name in names and (name == word or not name_kinds().get(name)) else ""
+
+
+def _rename(document: list[Text]) -> None:
+    """Let the first names of the document change as well, in all of its texts."""
+    names, pairs = {name for text in document for name in text.names}, name_pairs()
+    for text in document if names else ():
+        taken = {index for index, _ in text.changes}
+        named = [(i, word, pairs[name].lower()) for i, word in text.words if (name := _spelled_name(word, names))]
+        text.changes = sorted(text.changes + [(i, cased_as(word, new)) for i, word, new in named if i not in taken])
 
 
 def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: Lang = "en") -> str:
