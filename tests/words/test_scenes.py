@@ -13,10 +13,11 @@ import pytest
 
 from evenli.audit.suites.base import SLOT
 from evenli.audit.suites.checks import leaking_words, looks_like
-from evenli.audit.suites.coal.load import read_release, recover_lists
+from evenli.audit.suites.coal.load import read_release
 from evenli.audit.suites.scenes import compose_templates, read_scenes, template_key, templates_from_captions
 from evenli.core.errors import InputError, ResourceError
 from evenli.words import load_axis, read_table
+from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

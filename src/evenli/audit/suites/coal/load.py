@@ -18,12 +18,12 @@ from evenli.audit.pairs import PairSet, frame_of_rows
 from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
 from evenli.audit.suites.checks import Finding, check_pairs, looks_like, validate
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.files import json_lines, read_pairs
+from evenli.audit.suites.files import read_pairs
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
 from evenli.core.labels import NEUTRAL
 from evenli.core.parse import parse_json_object
-from evenli.words import Axis, Occupation, load_axis
+from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 
 _NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
@@ -170,7 +170,6 @@ _FOLDERS = {
     ("down", False): ("downsamp",),
     ("down", True): ("downsamp-tokenized",),
 }
-WIDTH = 10
 
 
 def read_release(
@@ -213,37 +212,6 @@ def read_release(
         source="NLI-CoAL release, Anantaprayoon et al. 2024 (MIT)",
         notes=notes,
     )
-
-
-def recover_lists(pairs: PairSet) -> tuple[list[Occupation], list[str]]:
-    """Recover the ordered occupation and template lists a full release was built from.
-
-    Block ``k`` of ten rows holds occupation ``k`` and templates ``k .. k + 9``; so each block after the first
-    adds one template. ``build_coal`` on the result gives the release again.
-    """
-    neutral, stereotyped = (pairs.frame.filter(pl.col("subset") == subset) for subset in (NS, PS))
-    first_half = neutral.filter(pl.col("group") == neutral["group"][0])
-    rows = pl.concat([first_half, stereotyped]).select("occupation", "stereotype", "template").rows()
-    if len(rows) % WIDTH:
-        raise InputError(f"'{pairs.name}' is not a full sliding-window set: {len(rows)} rows do not fill blocks of ten")
-    blocks = [rows[start : start + WIDTH] for start in range(0, len(rows), WIDTH)]
-    occupations = [Occupation(block[0][0], block[0][1], block[0][0]) for block in blocks]
-    templates = [row[2] for row in blocks[0]] + [block[-1][2] for block in blocks[1:]]
-    return occupations, templates
-
-
-def to_official_jsonl(pairs: PairSet, subset: str) -> str:
-    """Write one subset in the exact format of the release."""
-    stereotype = pl.col("stereotype")
-    rows = pairs.frame.filter(pl.col("subset") == subset).select(
-        pl.col("id").cast(pl.Int64),
-        sentence1="premise",
-        sentence2="hypothesis",
-        label="gold",
-        occ_word="occupation",
-        occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
-    )
-    return json_lines(rows)
 
 
 def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
