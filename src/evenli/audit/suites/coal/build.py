@@ -19,7 +19,7 @@ import numpy as np
 from evenli.audit.pairs import PairSet
 from evenli.audit.settings import PUBLISHED, CoalSettings
 from evenli.audit.suites.base import AS, NS, PS, SLOT, filled_row
-from evenli.audit.suites.checks import Finding, looks_like, validate
+from evenli.audit.suites.checks import CheckedPairs, looks_like, validate
 from evenli.audit.suites.files import write_pairs
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import iter_rows
@@ -70,28 +70,11 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     name = f"built-in, {own} occupations" if own else "built-in"
-    return PairSet.from_rows(
-        rows,
-        name=name,
-        suite="coal",
-        lang=lang,
-        source=source,
-        notes=words.notes,
-        occupation_list=own,
-        scores=words.scores,
-    )
+    kept: dict[str, Any] = {"notes": words.notes, "occupation_list": own, "scores": words.scores}
+    return PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source, **kept)
 
 
-@dataclass(frozen=True)
-class CoalFile:
-    """An NLI-CoAL set that was written, and what its check says."""
-
-    path: Path
-    pairs: PairSet
-    findings: tuple[Finding, ...]
-
-
-def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> CoalFile:
+def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> CheckedPairs:
     """Build an NLI-CoAL set, write it as .jsonl, .csv or .parquet, and check every row; ``evenli build coal``.
 
     ``options`` are fields of ``CoalSettings``, in place of ``settings``.
@@ -99,7 +82,7 @@ def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None 
     path, settings = Path(out), settings_of(CoalSettings, settings, options, "write_coal")
     pairs = replace(build_coal(lang, settings), name=path.name)  # so that a run tells which file it asked
     write_pairs(pairs, path)
-    return CoalFile(path, pairs, tuple(validate(pairs, axis=settings.axis)))
+    return CheckedPairs(pairs, tuple(validate(pairs, axis=settings.axis)), path)
 
 
 def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
