@@ -45,13 +45,9 @@ def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     for number, row in enumerate(rows, 1):
         if row["label"] not in LABELS:
             raise ResourceError(f"{table.name}, row {number}: label '{row['label']}' is not one of {', '.join(LABELS)}")
-    return PairSet.from_rows(
-        ({**row, "subset": "gold", "gold": row["label"]} for row in rows),
-        name=f"gold pairs ({lang})",
-        suite="check",
-        lang=lang,
-        source=f"evenli resource {table.name}",
-    )
+    pairs = ({**row, "subset": "gold", "gold": row["label"]} for row in rows)
+    source = f"evenli resource {table.name}"
+    return PairSet.from_rows(pairs, name=f"gold pairs ({lang})", suite="check", lang=lang, source=source)
 
 
 def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
@@ -90,13 +86,8 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
         }
         for number, (template, (premise, hypothesis, gold)) in enumerate(product(templates, cases))
     ]
-    return PairSet.from_rows(
-        rows,
-        name=f"control pairs ({lang})",
-        suite="check",
-        lang=lang,
-        source=f"built by evenli: axis {axis.id}",
-    )
+    source = f"built by evenli: axis {axis.id}"
+    return PairSet.from_rows(rows, name=f"control pairs ({lang})", suite="check", lang=lang, source=source)
 
 
 def is_known(hits: int, n: int) -> bool:

@@ -13,11 +13,12 @@ from typing import Any
 
 import polars as pl
 
-from evenli.audit.pairs import PairSet, frame_of_rows
+from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill
 from evenli.audit.suites.checks import CheckedPairs, check_pairs, looks_like, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import read_pairs, refuse_rows
+from evenli.core.binary import frame_of_rows
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
 from evenli.core.labels import NEUTRAL
@@ -225,19 +226,15 @@ def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
     # The directory given may itself be one of the folders, so its name counts as the parent of the files in it.
     root = path.absolute().name
 
-    def belongs(name: str) -> bool:
+    def subset_in(name: str) -> str:
         file = PurePosixPath(root, name)
-        return file.parent.name in folders and file.suffix == ".json" and file.name.startswith(tuple(_FILES.values()))
+        belongs = file.parent.name in folders and file.suffix == ".json"
+        return next((subset for subset, stem in _FILES.items() if belongs and file.name.startswith(stem)), "")
 
     if not path.exists():
         raise InputError(f"no such file or folder: {path}")
-    texts = archive_texts(path, belongs)
-    members = {
-        subset: ("/".join(PurePosixPath(root, name).parts[-2:]), text)
-        for name, text in texts.items()
-        for subset, stem in _FILES.items()
-        if PurePosixPath(name).name.startswith(stem)
-    }
+    texts = archive_texts(path, lambda name: bool(subset_in(name)))
+    members = {subset_in(name): ("/".join(PurePosixPath(root, name).parts[-2:]), text) for name, text in texts.items()}
     return members if len(members) == len(_FILES) else {}
 
 

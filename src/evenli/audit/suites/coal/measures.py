@@ -165,11 +165,9 @@ def without_direction(sample: Sample, name: str, *, expected: bool = False, amon
 
 def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:
     """One of the three causes on the items of some rows."""
-    if name == "stereotype":
-        return _stereotype(sample, among=rows)
-    return (
-        lean(sample, NO_STEREOTYPE, among=rows) if name == "default_gender" else _undirected(sample, None, among=rows)
-    )
+    if name == "default_gender":
+        return lean(sample, NO_STEREOTYPE, among=rows)
+    return _stereotype(sample, among=rows) if name == "stereotype" else _undirected(sample, None, among=rows)
 
 
 def _stereotype(sample: Sample, *, expected: bool = False, among: Mask = None) -> Values:

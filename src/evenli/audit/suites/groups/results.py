@@ -257,8 +257,7 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[
     words = sample.design.occupations[asked.rows[0]]
     codes = np.unique(words, return_inverse=True)[1]
     means = np.zeros((int(codes.max()) + 1, len(asked.groups), 3))
-    for at in range(len(asked.groups)):
-        np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
+    np.add.at(means, codes, sample.probabilities[asked.rows].swapaxes(0, 1))
     means /= np.bincount(codes)[:, None, None]
     observed = float(mean_distance(means.mean(axis=0)))
     generator = np.random.default_rng(0)
