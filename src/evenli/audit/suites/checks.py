@@ -143,38 +143,6 @@ def leaking_words(template: str, words: Mapping[str, str], lang: str) -> list[st
     return sorted(present & set(words))
 
 
-@dataclass(frozen=True)
-class CheckedPairs:
-    """Pairs and every rule that a row of them breaks; ``path`` is the file that they were written to."""
-
-    pairs: PairSet
-    findings: tuple[Finding, ...]
-    path: Path | None = None
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Findings by rule."""
-        return dict(Counter(finding.rule for finding in self.findings))
-
-    @property
-    def problem(self) -> str:
-        """Why an audit refuses the pairs; empty if it takes them."""
-        refused = [finding for finding in self.findings if not finding.noted]
-        if not refused:
-            return ""
-        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
-        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
-
-    def lines(self) -> list[str]:
-        """What there is, and the first finding of every rule, for people."""
-        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
-        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
-        lines += [f"note: {note}" for note in pairs.notes]
-        for rule, count in self.counts.items():
-            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
-        return lines if self.findings else [*lines, "no findings"]
-
-
 def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     """Check every row of a CoAL set.
 
@@ -214,6 +182,38 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
             else f"'{row['occupation']}' is {first} and {row['stereotype']}",
         }
         yield from (Finding(row["id"], rule, detail) for rule, detail in broken.items() if detail)
+
+
+@dataclass(frozen=True)
+class CheckedPairs:
+    """Pairs and every rule that a row of them breaks; ``path`` is the file that they were written to."""
+
+    pairs: PairSet
+    findings: tuple[Finding, ...]
+    path: Path | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Findings by rule."""
+        return dict(Counter(finding.rule for finding in self.findings))
+
+    @property
+    def problem(self) -> str:
+        """Why an audit refuses the pairs; empty if it takes them."""
+        refused = [finding for finding in self.findings if not finding.noted]
+        if not refused:
+            return ""
+        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
+        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
+
+    def lines(self) -> list[str]:
+        """What there is, and the first finding of every rule, for people."""
+        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
+        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
+        lines += [f"note: {note}" for note in pairs.notes]
+        for rule, count in self.counts.items():
+            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
+        return lines if self.findings else [*lines, "no findings"]
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
