@@ -7,11 +7,11 @@ import re
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 
-from evenli.audit.suites.base import SLOT, fill
 from evenli.audit.suites.coal.load import slot_template
 from evenli.core.io import archive_texts
 from evenli.training.meta.controlled import DEV_WIDTH, TEST_OFFSET, ControlledWords
 from evenli.words import load_axis
+from evenli.words.templates import SLOT, fill
 
 _FILE = re.compile(r"(?:dev_r-\d+|test_(?:non)?bias)\.json")  # the segmented Japanese copies are called dev-tok_…
 

@@ -81,10 +81,10 @@ def cut(config: dict[str, Any], weights: dict[str, Any], layers: int) -> tuple[d
 
 def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, str]]]:
     """Training, held-out and evaluation pairs: word by word, sentence by sentence, group by group."""
-    from evenli.audit.suites.checks import leaking_words
     from evenli.audit.suites.groups.build import usable_templates
-    from evenli.audit.suites.scenes import compose_templates
     from evenli.words import load_axis
+    from evenli.words.scenes import compose_templates
+    from evenli.words.templates import leaking_words
 
     axis = load_axis(axis_name)
     nouns = dict(list(axis.language("en").group_words.items())[:count])
@@ -110,7 +110,7 @@ def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, st
 
 def row(word: str, own: str, template: str, group: str, noun: str) -> dict[str, str]:
     """One pair as suite groups reads it; ``own`` is the group that the word is made a stereotype of."""
-    from evenli.audit.suites.base import fill
+    from evenli.words.templates import fill
 
     return {
         "id": f"{word}|{template}|{group}",

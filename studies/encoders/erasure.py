@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.suites.dev2020 import load_dev_lists
-from evenli.audit.suites.scenes import compose_templates
 from evenli.core.estimate import Estimate
 from evenli.encoders import mitigation as fitting
 from evenli.encoders.base import EmbeddingCache, load_encoder
 from evenli.encoders.gendered import GenderedSet, SentencePair, gendered_set, probe_text, read_gendered
 from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.words.scenes import compose_templates
 
 PAGE = Path(__file__).parents[2] / "docs" / "studies" / "encoders.md"
 ARMS = (

@@ -33,12 +33,12 @@ def prepare(arguments: argparse.Namespace) -> None:
     """Write the pairs that are trained on, the labels of every level, and the pairs that are asked."""
     from evenli.audit.suites.base import Request
     from evenli.audit.suites.robust.build import choose_occupations, load
-    from evenli.audit.suites.scenes import compose_templates
     from evenli.training.data import read_examples
     from evenli.training.meta.controlled import build_controlled
     from evenli.training.meta.mixture import ControlledWords
     from evenli.words import load_axis
     from evenli.words.axes import NO_STEREOTYPE
+    from evenli.words.scenes import compose_templates
 
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,22 +18,15 @@ import pytest
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import leaking_words
 from evenli.audit.suites.files import write_pairs
 from evenli.audit.suites.probe.build import build_probe, label_by_labour, read_probe
 from evenli.audit.suites.probe.languages import build_probe_in
-from evenli.audit.suites.probe.words import (
-    cluster_key,
-    fill_slots,
-    looks_english,
-    names_person,
-    probe_hypotheses,
-    probe_occupations,
-    word_class,
-)
+from evenli.audit.suites.probe.words import looks_english, names_person, probe_hypotheses, probe_occupations, word_class
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import read_rows
 from evenli.words import load_axis, read_lines, read_table
+from evenli.words.english import cluster_key, fill_slots
+from evenli.words.templates import leaking_words
 
 TWO = {"nurse": "female", "driver": "male"}
 RESIDUE = re.compile(

@@ -20,7 +20,6 @@ from evenli.audit.models.fakes import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.robust import build, shares_block, stability
 from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
@@ -40,6 +39,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
+from evenli.words.templates import leaking_words, looks_like
 
 LANGUAGES = ("en", "ja", "zh")
 HEADER = "dimension,name,kind,text,plural,female,male\n"

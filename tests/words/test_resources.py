@@ -13,15 +13,7 @@ import polars as pl
 import pytest
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import (
-    check_pairs,
-    control_pairs,
-    gold_pairs,
-    leaking_words,
-    looks_like,
-    validate,
-)
+from evenli.audit.suites.checks import check_pairs, control_pairs, gold_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError, ResourceError
@@ -30,6 +22,7 @@ from evenli.words import cards, load_axis, read_lines, read_table
 from evenli.words.axes import shipped_names
 from evenli.words.swap.swapper import Swapper
 from evenli.words.tables import DATA
+from evenli.words.templates import SLOT, leaking_words, looks_like
 from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")

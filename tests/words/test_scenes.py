@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.coal.load import read_release
-from evenli.audit.suites.scenes import compose_templates, read_scenes, template_key, templates_from_captions
 from evenli.core.errors import InputError, ResourceError
 from evenli.words import load_axis, read_table
+from evenli.words.scenes import compose_templates, read_scenes, template_key, templates_from_captions
+from evenli.words.templates import SLOT, leaking_words, looks_like
 from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")

@@ -22,13 +22,13 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
 from evenli.core.format import capitalised
 from evenli.core.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
 from evenli.encoders.settings import BUILT_IN
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_table
+from evenli.words.scenes import compose_templates
 from evenli.words.swap.swapper import Swapper
 
 Part = Literal["fit", "probe", "test", "domain"]

@@ -33,6 +33,8 @@ from evenli.core.io import hash_text
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, label_columns
 from evenli.words import Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.english import forms
+from evenli.words.templates import any_of
 
 _PROFESSION = re.compile(r"\ba (female|male) (?:profession|occupation)\b", re.IGNORECASE)
 KINDS = ("neutral", "random", "even", "biased", "wrong", "oracle")
@@ -141,10 +143,8 @@ class FakeModel:
     @cached_property
     def _mention(self) -> tuple[dict[str, str], re.Pattern[str]]:
         """Every form of an occupation, in lower case -> the occupation, and a pattern for all of them."""
-        from evenli.audit.suites.probe.words import find_forms, forms
-
         spelled = {form.lower(): word for word in self._probed for form in forms(word)}
-        return spelled, find_forms(spelled)
+        return spelled, any_of(spelled)
 
 
 def fake_model(

@@ -31,11 +31,10 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.words import Axis, load_axis
+from evenli.words.templates import fill
 
 SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 """Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
-SLOT = "[Sub]"
-"""Where a template takes its word."""
 PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
 """Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
 LIMIT = (
@@ -62,11 +61,6 @@ class Request(PairSettings):
             raise InputError(f"suite {suite} is about gender only, the axis is '{self.axis}'; leave it out")
 
 
-def fill(template: str, word: str) -> str:
-    """Put a word into every slot of a template."""
-    return template.replace(SLOT, word)
-
-
 def subset_of(group: str, stereotypes: Collection[str]) -> str:
     """The subset of a pair that names a group, by the groups that its word is stereotyped with."""
     return NS if not stereotypes else PS if group in stereotypes else AS
@@ -76,27 +70,6 @@ def filled_row(template: str, word: str, noun: str, **columns: str) -> dict[str,
     """A pair whose sentences differ in the slot: the word in the premise, the noun of a group in the hypothesis."""
     texts = {"premise": fill(template, word), "hypothesis": fill(template, noun)}
     return {**texts, "gold": NEUTRAL, "occupation": word, "template": template, **columns}
-
-
-def with_article(word: str, *, capital: bool = False) -> str:
-    """Prefix ``a`` or ``an`` by the first letter, the rule of published generators.
-
-    >>> with_article("apple"), with_article("nurse", capital=True)
-    ('an apple', 'A nurse')
-    """
-    article = "an" if word[:1].lower() in "aeiou" else "a"
-    return f"{article.capitalize() if capital else article} {word}"
-
-
-def slot_word(template: str | None, sentence: str) -> str:
-    """What stands in the slot of a template; empty where the sentence is not made from it.
-
-    >>> slot_word("the [Sub] waves.", "the man waves."), slot_word("the [Sub] waves.", "a man waves.")
-    ('man', '')
-    """
-    before, slot, after = (template or "").partition(SLOT)
-    word = sentence[len(before) : len(sentence) - len(after)]
-    return word if slot and sentence == before + word + after else ""
 
 
 def gold_codes(frame: pl.DataFrame) -> NDArray[np.int64]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 from scipy.stats import binomtest
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import SLOT, fill, subset_of
+from evenli.audit.suites.base import subset_of
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import CrossedDesign
 from evenli.words import Axis, load_axis
+from evenli.words.templates import SLOT, UNSPACED, fill, leaking_words
 
 CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
 TOGETHER = 3
@@ -101,11 +100,6 @@ def is_known(hits: int, n: int) -> bool:
     )
 
 
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-
-
 @dataclass(frozen=True)
 class Finding:
     """One rule broken by one row."""
@@ -118,29 +112,6 @@ class Finding:
     def noted(self) -> bool:
         """Whether an audit notes it and goes on."""
         return self.rule in _NOTED
-
-
-def looks_like(text: str, lang: str) -> bool:
-    """Whether a sentence can be of a language, judged by its script alone.
-
-    >>> looks_like("the nurse waves.", "en"), looks_like("看護師が手を振る。", "zh")
-    (True, False)
-    """
-    han, kana = bool(_HAN.search(text)), bool(_KANA.search(text))
-    return {"ja": kana or han, "zh": han and not kana}.get(lang, not han and not kana)
-
-
-def leaking_words(template: str, words: Mapping[str, str], lang: str) -> list[str]:
-    """Group-revealing words in a template outside its slot: by token, or by substring where no spaces are written."""
-    text = unicodedata.normalize("NFKC", template.replace(SLOT, " ")).lower()
-    for word in (word for word, group in words.items() if group == "-"):
-        text = text.replace(word, " ")
-    if lang in {"ja", "zh"}:
-        return sorted(word for word in words if word in text)
-    tokens = _WORD.findall(text)
-    present = {*tokens, *(token.removesuffix("'s").removesuffix("’s") for token in tokens)}
-    present |= {" ".join(pair) for pair in pairwise(tokens)}
-    return sorted(present & set(words))
 
 
 def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
@@ -158,7 +129,7 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
     revealing = axis.revealing_words(pairs.lang)
     leaks = {template: leaking_words(template, revealing, pairs.lang) for template in pairs.frame["template"].unique()}
     # Segmented Japanese has spaces within occupations, which the word list writes without.
-    spaced = pairs.lang not in {"ja", "zh"}
+    spaced = pairs.lang not in UNSPACED
 
     def bare(text: str) -> str:
         return text if spaced else text.replace(" ", "")

@@ -22,19 +22,22 @@ import polars as pl
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.about import About
-from evenli.audit.suites.base import SLOT, Request, Suite, Texts, label_shares, with_article
+from evenli.audit.suites.base import Request, Suite, Texts, label_shares
 from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
 from evenli.core.blocks import Block
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import MeasureResult
+from evenli.core.format import capitalised
 from evenli.core.io import atomic, write_failure
 from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Numbers
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
+from evenli.words.english import with_article
+from evenli.words.templates import SLOT
 
 PAPER = "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI."
 _released = partial(
@@ -97,7 +100,7 @@ def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Itera
     stop = "." if determiner == "the" else " ."
 
     def subject(word: str) -> str:
-        return f"The {word}" if determiner == "the" else with_article(word, capital=True)
+        return f"The {word}" if determiner == "the" else capitalised(with_article(word))
 
     # Ids count through all frames, so that a stream and a whole set agree.
     templates = pl.Series("template", lists.templates)

@@ -19,10 +19,8 @@ import numpy as np
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import SLOT, fill
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import read_release
-from evenli.audit.suites.scenes import compose_templates, template_key, templates_from_captions
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
@@ -35,6 +33,8 @@ from evenli.training.meta.mixture import controlled_words as controlled_words
 from evenli.training.recipe import Design
 from evenli.words import Axis, Occupation, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.scenes import compose_templates, template_key, templates_from_captions
+from evenli.words.templates import SLOT, fill
 
 DEV_WIDTH = 50
 """Templates per word in dev and test."""

@@ -18,14 +18,15 @@ import numpy as np
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.settings import PUBLISHED, CoalSettings
-from evenli.audit.suites.base import AS, NS, PS, SLOT, filled_row
-from evenli.audit.suites.checks import CheckedPairs, looks_like, validate
+from evenli.audit.suites.base import AS, NS, PS, filled_row
+from evenli.audit.suites.checks import CheckedPairs, validate
 from evenli.audit.suites.files import write_pairs
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import iter_rows
 from evenli.core.settings import settings_of
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, looks_like
 
 
 def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> PairSet:

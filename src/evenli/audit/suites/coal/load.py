@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill
-from evenli.audit.suites.checks import CheckedPairs, check_pairs, looks_like, validate
+from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request
+from evenli.audit.suites.checks import CheckedPairs, check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.binary import frame_of_rows
@@ -25,6 +25,7 @@ from evenli.core.labels import NEUTRAL
 from evenli.core.parse import parse_json_object
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, fill, looks_like
 
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 

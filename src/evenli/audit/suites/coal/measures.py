@@ -33,13 +33,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.audit.suites.coal.build import stored_scores
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE, shipped_names
+from evenli.words.templates import leaking_words, looks_like
 
 DEFINING = "defining"
 """Class of the words that state a group."""

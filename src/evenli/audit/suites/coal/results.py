@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of, slot_word
+from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of
 from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, ItemSet, items, share
 from evenli.core.blocks import Block
 from evenli.core.estimate import Estimate, MeasureResult, Scoring
@@ -26,6 +26,7 @@ from evenli.stats.proportion import pooled_design_effect, wilson
 from evenli.stats.sample import Sample
 from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import slot_word
 
 SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
 _LISTED = 5

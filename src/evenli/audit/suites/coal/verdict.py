@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.results import Cause, Competence, SuiteResult, Verdict, VerdictCode
-from evenli.audit.suites.base import LIMIT, refuse, with_article
+from evenli.audit.suites.base import LIMIT, refuse
 from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
 from evenli.core.blocks import Bar, Example, Fact, Share, Summary, plain_fact
@@ -20,6 +20,7 @@ from evenli.core.format import percent, printable, with_interval
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.english import with_article
 
 CAUSES = ("stereotype", "default_gender", "undirected")
 ELSEWHERE = "default_of_stereotyped"

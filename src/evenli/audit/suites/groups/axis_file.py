@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs, leaking_words
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs
 from evenli.audit.suites.groups.build import FEWEST, usable_templates
 from evenli.core.errors import InputError
 from evenli.core.io import write_together
 from evenli.stats.intervals import POWER_FACTOR
 from evenli.words import Axis, load_axis
+from evenli.words.templates import SLOT, leaking_words
 
 ENOUGH = 20
 """Words of a class from which on a comparison is worth making."""

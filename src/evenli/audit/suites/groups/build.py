@@ -7,14 +7,15 @@ from dataclasses import replace
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import NS, PUBLISHED, SLOT, SUBSETS, Request, filled_row, subset_of
-from evenli.audit.suites.checks import CONTROL_TEMPLATES, leaking_words, looks_like
+from evenli.audit.suites.base import NS, PUBLISHED, SUBSETS, Request, filled_row, subset_of
+from evenli.audit.suites.checks import CONTROL_TEMPLATES
 from evenli.audit.suites.coal.build import in_turn
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import NEUTRAL
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, leaking_words, looks_like
 
 PAIRS = 5_420
 """Pairs of an ordinary audit; words meet as many templates as keep a set near it."""

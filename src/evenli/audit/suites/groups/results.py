@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import DataCard, SuiteResult
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scoring_of, slot_word, subset_of
+from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scoring_of, subset_of
 from evenli.audit.suites.groups.build import STEREOTYPED
 from evenli.audit.suites.groups.measures import (
     GroupItems,
@@ -38,6 +38,7 @@ from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import load_axis
 from evenli.words.axes import NO_STEREOTYPE, shipped_names
+from evenli.words.templates import slot_word
 
 PERMUTATIONS = 2_000
 DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
-from evenli.audit.suites.base import refuse, with_article
+from evenli.audit.suites.base import refuse
 from evenli.audit.suites.coal import verdict as coal
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
@@ -16,6 +16,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.format import with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
+from evenli.words.english import with_article
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
 """Every cause that a verdict may name."""

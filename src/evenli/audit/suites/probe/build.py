@@ -29,6 +29,8 @@ from evenli.core.parse import csv_reader, unescape_cell
 from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.words import load_axis, read_lines, read_table
+from evenli.words.english import cluster_key, fill_slots, forms, open_slots
+from evenli.words.templates import any_of
 
 
 class ProbeReport(Record, frozen=True, kw_only=True):
@@ -169,7 +171,7 @@ def _from_own_sentences(
     """The same seeded sample of our templates for every occupation, and the report."""
     per_occupation = settings.per_occupation
     # A template that names an occupation itself would be about two.
-    finder = words.find_forms(form for name in occupations for form in words.forms(name))
+    finder = any_of(form for name in occupations for form in forms(name))
     longest = max(len(name.split()) for name in occupations) - 1
     own = (text for text in read_lines("probe_premises.txt") if not finder.search(text))
     templates = [text for text in own if len(text.split()) + longest <= settings.max_words]
@@ -178,7 +180,7 @@ def _from_own_sentences(
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
     repaired = settings.repair_articles
     premises = {
-        name: [(words.fill_slots(text, name, repair_articles=repaired), words.cluster_key(text)) for text in sample]
+        name: [(fill_slots(text, name, repair_articles=repaired), cluster_key(text)) for text in sample]
         for name in occupations
     }
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
@@ -233,16 +235,16 @@ def _equalise(
     for name in occupations:
         own = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
-        drawn = [(sentence.text, words.cluster_key(sentence.template)) for sentence in chosen]
+        drawn = [(sentence.text, cluster_key(sentence.template)) for sentence in chosen]
         # No premise twice: another occupation may have the same sentence, but for the word.
         used = {words.same_words(text) for text, _ in drawn}
         for i in generator.permutation(len(placeholders)):
             if len(drawn) == settings.per_occupation:
                 break
-            text = words.fill_slots(placeholders[i], name, repair_articles=settings.repair_articles)
+            text = fill_slots(placeholders[i], name, repair_articles=settings.repair_articles)
             if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
                 used.add(words.same_words(text))
-                drawn.append((text, words.cluster_key(placeholders[i])))
+                drawn.append((text, cluster_key(placeholders[i])))
         premises[name] = drawn
         counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
     return premises, counts
@@ -334,9 +336,9 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
                 raise PairError(f"{where}: hypothesis_f and hypothesis_m are the same")
         else:
             hypotheses = words.fill_hypotheses(templates[pick], premise, occupation)
-        template = words.open_slots(premise, occupation)
+        template = open_slots(premise, occupation)
         absent += template == premise
-        dominant, key = _SHEET_GROUPS[row["gender"]], words.cluster_key(template)
+        dominant, key = _SHEET_GROUPS[row["gender"]], cluster_key(template)
         rows += words.probe_rows(number, premise, hypotheses, occupation, dominant, key)
     if not rows:
         raise InputError(f"{path} has a header and no rows")
@@ -366,7 +368,7 @@ def _from_pairs(path: Path) -> PairSet:
         if not number or group != row["group"]:
             raise PairError(f"{where}: id '{row['id']}' is not <number>-{row['group']}")
         premises.setdefault(number, {})[group] = (row["premise"], row["occupation"], row["stereotype"])
-        template = row["template"] or words.cluster_key(words.open_slots(row["premise"], row["occupation"]))
+        template = row["template"] or cluster_key(open_slots(row["premise"], row["occupation"]))
         rows.append({**row, "subset": "probe", "gold": NEUTRAL, "template": template})
     # A premise is compared across the genders, so the rest of its pairs must be the same.
     for number, by_group in premises.items():

@@ -14,13 +14,13 @@ import numpy as np
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.settings import ProbeSettings
-from evenli.audit.suites.base import fill
 from evenli.audit.suites.files import write_pairs
 from evenli.audit.suites.probe.build import ProbeReport, build_probe, probe_pairs
-from evenli.audit.suites.scenes import compose_templates
 from evenli.core.errors import InputError
 from evenli.core.settings import settings_of
 from evenli.words import load_axis
+from evenli.words.scenes import compose_templates
+from evenli.words.templates import fill
 
 LANGUAGES = ("ja", "zh")
 OCCUPATIONS = 19

@@ -10,22 +10,19 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import leaking_words
 from evenli.core.errors import InputError
 from evenli.core.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.core.labels import NEUTRAL
 from evenli.words import load_axis, read_table, word_classes
+from evenli.words.english import forms, open_slot
 from evenli.words.lists import given_names, name_kinds
+from evenli.words.templates import any_of, leaking_words
 
 NameFilter = Callable[[str], bool]
 """Says whether a sentence names a person."""
 _TAGGER_MODELS = {"spacy": "spacy download en_core_web_sm", "nltk": "nltk.downloader popular"}
 FEWEST_WORDS = 2
 
-_SLOTS = "[Subs]"
-_ANY_SLOT = re.compile(r"\[\^?Subs?\]")  # a caret marks a slot whose word is capitalised
-_ARTICLE = re.compile(r"\b(a)n? (?=\[\^?Sub\])", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
 # English text has at least this share of function words and at most this share of letters beyond ASCII.
@@ -36,7 +33,8 @@ _COMMON_NAMES = 300  # ranks of first names that are also looked for in lower ca
 
 def probe_occupations() -> dict[str, str]:
     """The occupations of the paper and the gender that dominates each: 19 female, 19 male."""
-    return {name: row["gender"] for name, row in _occupation_rows().items()}
+    rows = read_table("probe_occupations.csv", ("occupation", "gender"))
+    return {row["occupation"]: row["gender"] for row in rows}
 
 
 def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
@@ -62,53 +60,6 @@ def women_percent() -> dict[str, float]:
 def word_class(role: str) -> frozenset[str]:
     """The words of one role in ``probe_words.csv``."""
     return word_classes("probe_words.csv", "role")[role]
-
-
-def forms(occupation: str) -> dict[str, str]:
-    """Every spelling of an occupation to its slot; the released sets also write ``salespersons``."""
-    return {occupation: SLOT, occupation + "s": _SLOTS, plural(occupation): _SLOTS}
-
-
-def find_forms(spellings: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of the spellings as whole words, in any case."""
-    # Longest first, so that a listed compound wins over a word inside it.
-    words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in sorted(spellings, key=len, reverse=True))
-    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
-
-
-def open_slots(text: str, occupation: str) -> str:
-    """A text with a plain slot for every mention of the occupation."""
-    return find_forms(forms(occupation)).sub(SLOT, text)
-
-
-def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
-    """The slot that remembers number and capital letter of a mention."""
-    word = " ".join(match.group().split())
-    slot = next(slot for form, slot in forms(occupation).items() if form.lower() == word.lower())
-    # The capital of an acronym says nothing, unless it opens the sentence.
-    capital = word[0].isupper() and (occupation[0].islower() or not re.search(r"\w", text[: match.start()]))
-    return slot.replace("[", "[^") if capital else slot
-
-
-def fill_slots(template: str, occupation: str, *, repair_articles: bool) -> str:
-    """Put an occupation into a template; number, capital letter and (if wanted) article are made to agree."""
-    # A sentence in capitals stays one.
-    shouted = _ANY_SLOT.sub("", template).isupper()
-
-    def word(match: re.Match[str]) -> str:
-        text = plural(occupation) if "Subs" in match.group() else occupation
-        text = text[0].upper() + text[1:] if "^" in match.group() else text
-        return text.upper() if shouted else text
-
-    if repair_articles:
-        n = article(occupation)[1:]
-        template = _ARTICLE.sub(lambda match: f"{match[1]}{n.upper() if shouted else n} ", template)
-    return _ANY_SLOT.sub(word, template)
-
-
-def cluster_key(template: str) -> str:
-    """The template as a cluster key: one name for the slot, and one article whatever the occupation was."""
-    return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
 
 
 def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "en") -> dict[str, str]:
@@ -246,11 +197,6 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
 
 
 @cache
-def _occupation_rows() -> dict[str, dict[str, str]]:
-    return {row["occupation"]: row for row in read_table("probe_occupations.csv", ("occupation", "gender", "plural"))}
-
-
-@cache
 def _lower_names() -> frozenset[str]:
     """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
     rows = read_table("swap_names.csv", ("rank", "male", "female"))
@@ -269,28 +215,6 @@ def _common_words() -> frozenset[str]:
 
 def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
     return "Subs" in open_slot(text, match, occupation)
-
-
-def plural(occupation: str) -> str:
-    """An English word in the plural: as the list of occupations has it, else by its last letters."""
-    if occupation in _occupation_rows():
-        return _occupation_rows()[occupation]["plural"]
-    if re.search(r"[^aeiou]y$", occupation):
-        return occupation[:-1] + "ies"
-    return occupation + ("es" if re.search(r"(?:s|x|z|ch|sh)$", occupation) else "s")
-
-
-def article(word: str) -> str:
-    """``a`` or ``an`` by sound, as far as spelling shows it.
-
-    >>> [article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
-    ['an', 'a', 'an', 'a', 'an']
-    """
-    first = word.split()[0]
-    if first.isupper() and len(first) > 1:  # letters are read by name: an MRI
-        return "an" if first[0] in "AEFHILMNORSX" else "a"
-    vowel = r"hour|heir|honest|honou?r|(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]"
-    return "an" if re.match(vowel, first, re.IGNORECASE) else "a"
 
 
 @dataclass(frozen=True)
@@ -322,7 +246,7 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
     if not looks_english(sentences[:: len(sentences) // 5000 + 1]):  # a few thousand are enough to tell
         raise InputError(f"{path} does not look like English ('{sentences[0][:60]}'), which the probe is for")
     spelling = {form.lower(): name for name in occupations for form in forms(name)}
-    finder = find_forms(spelling)
+    finder = any_of(spelling)
     revealing = {**dict.fromkeys(word_class("gender"), "gender"), **load_axis().revealing_words("en")}
     matched, dropped, seen = 0, Counter[str](), set[str]()
     passed: list[Sentence] = []

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import SLOT, Request, subset_of
-from evenli.audit.suites.checks import leaking_words
+from evenli.audit.suites.base import Request, subset_of
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import load_coal
 from evenli.audit.suites.robust.wordings import (
@@ -40,6 +39,7 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.core.record import Record
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.templates import SLOT, leaking_words
 
 BUILT_IN = "built-in"
 CONTROL, PERSON = "control", "person"

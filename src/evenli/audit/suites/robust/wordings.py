@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from evenli.audit.suites.checks import leaking_words
-from evenli.audit.suites.probe.words import article
-from evenli.audit.suites.probe.words import plural as english_plural
 from evenli.core.errors import ResourceError
 from evenli.words import Axis, load_axis, read_table
+from evenli.words.english import plural, with_article
+from evenli.words.templates import leaking_words
 
 DIMENSIONS = ("noun", "determiner", "frame", "form", "templates")
 """What a wording chooses; templates are sets of sentences."""
@@ -87,7 +86,7 @@ class Choice:
 def fill_word(text: str, word: Spelling, *, bare: bool = False) -> str:
     """Put a word into a text: {singular}, {plural}, or {a} for the singular with its article; a name has none."""
     filled = text.replace("{singular}", word.singular).replace("{plural}", word.plural)
-    return filled.replace("{a}", word.singular if bare else f"{article(word.singular)} {word.singular}")
+    return filled.replace("{a}", word.singular if bare else with_article(word.singular))
 
 
 def noun_phrase(determiner: Choice, word: Spelling, *, bare: bool = False) -> str:
@@ -124,7 +123,7 @@ class Wordings:
 
     def spelling(self, word: str) -> Spelling:
         """An occupation in both numbers."""
-        return Spelling(word, english_plural(word) if self.lang == "en" else word)
+        return Spelling(word, plural(word) if self.lang == "en" else word)
 
     def predicates(self, templates: Iterable[str]) -> dict[str, str]:
         """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""

@@ -21,15 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.audit.suites.base import SLOT
-from evenli.audit.suites.checks import leaking_words, looks_like
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import iter_text
 from evenli.words import Axis, load_axis, read_table
 from evenli.words.tables import DATA
+from evenli.words.templates import SLOT, UNSPACED, any_of, leaking_words, looks_like
 
 PARTS = ("activity", "place", "detail")
-_UNSPACED = ("ja", "zh")
 _CAPTION_ID = re.compile(r"^\S+#\d+\s+")
 _HEADERS = {"caption", "captions", "sentence", "text"}
 _INNER_STOP = re.compile(r"[.!?] |[。！？](?=.)")
@@ -158,9 +156,9 @@ def templates_from_captions(
 def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[str, str]]:
     """The template of each caption and the reason to drop it, empty if there is none."""
     revealing = axis.revealing_words(lang)
-    group_word = _any_of(axis.language(lang).group_words.values(), lang)
+    group_word = any_of(axis.language(lang).group_words.values(), lang, case=True)
     # One character is too little to find a word in running text: 官 also occurs in 器官.
-    occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
+    occupation = any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang, case=True)
     rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
     # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
     own = rules.get(lang, {**rules["en"], "plural": "(?!)", "alone": ""})
@@ -175,7 +173,7 @@ def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[st
         if lang == "en":
             template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
         beside = template.replace(SLOT, "")
-        size = len(beside) if lang in _UNSPACED else len(template.split())
+        size = len(beside) if lang in UNSPACED else len(template.split())
         # The first that holds is counted.
         faults = {
             "several sentences": _INNER_STOP.search(template),
@@ -189,14 +187,8 @@ def _judged(captions: Iterable[str], axis: Axis, lang: str) -> Iterator[tuple[st
         yield template, next((reason for reason, holds in faults.items() if holds), "")
 
 
-def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:
-    """One of the words: anywhere where no spaces are written, else as a whole word (``man's`` but not ``man-made``)."""
-    either = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    return re.compile(either if lang in _UNSPACED else rf"(?<![\w-])(?:{either})(?![\w-])")
-
-
 def _tidy(caption: str, lang: str) -> str:
-    if lang in _UNSPACED:
+    if lang in UNSPACED:
         return "".join(caption.split()).rstrip("。．.！!？?、，,") + "。"
     text = re.sub(r" (?=[.,;:!?]|'s\b)", "", " ".join(caption.lower().split()))
     return text.rstrip(" .,;:!?") + "."
