@@ -33,12 +33,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.audit.suites.coal.build import stored_scores
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE, shipped_names
+from evenli.words.occupations import stored_scores
 from evenli.words.templates import leaking_words, looks_like
 
 DEFINING = "defining"
