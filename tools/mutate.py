@@ -50,7 +50,7 @@ AREAS: list[tuple[str, str]] = [
     ("training/meta/sweep.py", "meta_measures meta_mixture"),
     ("encoders/leakage.py", "erasers"),
     ("audit/prompting.py", "chat"),
-    ("stats/*.py", "measures probe_measures groups compare intervals"),
+    ("stats/*.py", "measures probe_measures groups compare corrections intervals"),
     ("audit/suites/coal/measures.py audit/suites/dev2020.py", "measures causes suites"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),

@@ -48,17 +48,17 @@ def read_pairs(
     return _pair_set(rows, str(path), gold_labels, extra=extra, **about)
 
 
-def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
+def pairs_from_table(table: Any, lang: str, suite: str = "coal") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
 
     def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
         for number, row in enumerate(table_rows(table), 1):
             if not isinstance(row, Mapping):
-                raise PairError(f"{name}, row {number}: expected a dictionary, not {type(row).__name__}")
-            yield f"{name}, row {number}", row
+                raise PairError(f"table, row {number}: expected a dictionary, not {type(row).__name__}")
+            yield f"table, row {number}", row
 
     source = f"table of {type(table).__module__}"
-    return _pair_set(rows(), name, name=name, suite=suite, lang=lang, source=source)
+    return _pair_set(rows(), "table", name="table", suite=suite, lang=lang, source=source)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:

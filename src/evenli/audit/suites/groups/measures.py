@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.words.axes import TIMES
 
 Mask = NDArray[np.bool_]
 Parts = tuple[Values, ...]  # M, F and X
@@ -275,27 +274,9 @@ def mean_distance(p: NDArray[np.floating]) -> Values:
 
 
 CAUSES = ("stereotype_n", "undirected_n")
-Crossing = list[tuple[str, str]]
-"""The two parts of every group, in the order of the groups."""
 
 
-def crossing(groups: Sequence[str]) -> Crossing | None:
-    """The parts of groups such as ``female__nigerian``; None unless every combination of two or more is there.
-
-    >>> crossing(["a__x", "a__y", "b__x", "b__y"])
-    [('a', 'x'), ('a', 'y'), ('b', 'x'), ('b', 'y')]
-    >>> crossing(["a__x", "a__y", "b__x"]) is None
-    True
-    """
-    split = [name.split(TIMES) for name in groups]
-    if not split or any(len(names) != 2 for names in split):
-        return None
-    parts = [(first, second) for first, second in split]
-    sizes = [len(set(side)) for side in zip(*parts, strict=True)]
-    return parts if min(sizes) >= 2 and len(set(parts)) == sizes[0] * sizes[1] else None
-
-
-def interaction_of(sample: Sample, at: int, parts: Crossing, *, expected: bool = False) -> Values:
+def interaction_of(sample: Sample, at: int, parts: Sequence[tuple[str, str]], *, expected: bool = False) -> Values:
     """How much more readily a combination is inferred than its parts explain; -2..2.
 
     How readily a group is inferred is its share of entailment minus its share of contradiction, ``y``. Over all
