@@ -16,9 +16,9 @@ import io
 from collections import Counter
 from pathlib import Path
 
-from evenli.audit.suites.coal.build import class_of_share
 from evenli.core.io import read_rows
 from evenli.words import read_table
+from evenli.words.occupations import class_of_share
 from evenli.words.tables import DATA
 
 LIST = "labour_en.csv"

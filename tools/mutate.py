@@ -50,7 +50,7 @@ AREAS: list[tuple[str, str]] = [
     ("training/meta/sweep.py", "meta_measures meta_mixture"),
     ("encoders/leakage.py", "erasers"),
     ("audit/prompting.py", "chat"),
-    ("stats/*.py", "measures probe_measures groups compare intervals"),
+    ("stats/*.py", "measures probe_measures groups compare corrections intervals"),
     ("audit/suites/dev2020.py", "measures datasets suites"),
     ("audit/suites/coal/measures.py", "measures causes suites"),
     ("audit/suites/swap.py", "swap_suite suites"),

@@ -15,7 +15,7 @@ from evenli.audit.models import fake_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release, recover_lists, to_official_jsonl
+from evenli.audit.suites.coal.load import read_release
 from evenli.audit.suites.dev2020 import load_dev_lists
 from evenli.core.io import archive_texts
 from evenli.stats.measure import get_measure
@@ -23,6 +23,7 @@ from evenli.stats.sample import Sample
 from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
 from studies.ledger.ledger import SUBSETS, Published, Row, chapter, public_file, sample_of_shares
+from studies.ledger.official import recover_lists, to_official_jsonl
 
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}
 _RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

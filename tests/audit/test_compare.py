@@ -21,7 +21,7 @@ from evenli.audit.assess import assess
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.commands.audit import compare as compare_command
 from evenli.audit.compare import DESIGN, align, compare, compare_runs, model_names
-from evenli.audit.differences import ComparedWith, Difference, holm
+from evenli.audit.differences import ComparedWith, Difference
 from evenli.audit.models import load_model
 from evenli.audit.predictions import COLUMNS, Predictions
 from evenli.audit.report.export import write_comparison
@@ -31,6 +31,7 @@ from evenli.core.estimate import Scoring
 from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
 from evenli.core.store import with_hash
+from evenli.stats.corrections import holm
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
 
@@ -241,14 +242,6 @@ def test_different_items_are_refused_with_counts() -> None:
     assert set(DESIGN) <= set(COLUMNS)
     with pytest.raises(InputError, match="level"):
         compare(A, B, scoring=Scoring(level=95))
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.02]) == [0.02]
-    found = holm([0.01, float("nan"), 0.04])
-    assert found[0] == pytest.approx(0.02) and math.isnan(found[1]) and found[2] == pytest.approx(0.04)
 
 
 def test_several_runs_are_corrected() -> None:

@@ -17,12 +17,13 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
+from evenli.audit.suites.coal.load import load_coal, read_release, slot_template
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import pairs_from_table, read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.words import Occupation
+from studies.ledger.official import recover_lists, to_official_jsonl
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}

@@ -19,7 +19,7 @@ from evenli.audit.suites.base import Request
 from evenli.audit.suites.groups import measures
 from evenli.audit.suites.groups.axis_file import check_axis, new_axis
 from evenli.audit.suites.groups.build import build_groups, check, load
-from evenli.audit.suites.groups.measures import crossing, interaction_of
+from evenli.audit.suites.groups.measures import interaction_of
 from evenli.audit.suites.groups.results import (
     GroupRow,
     GroupsResult,
@@ -37,7 +37,7 @@ from evenli.stats.measure import Measure, get_measure
 from evenli.stats.measure import measures as list_measures
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
-from evenli.words.axes import shipped_names
+from evenli.words.axes import crossing, shipped_names
 
 PAIRED = {
     "coal_n": "coal",

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 from scipy.stats import chisquare, false_discovery_control, norm
 
-from evenli.audit.differences import holm
 from evenli.core.errors import InputError
 from evenli.encoders.seat import (
     AVERAGED,
@@ -37,6 +36,7 @@ from evenli.encoders.seat.association import (
     benjamini_hochberg,
 )
 from evenli.encoders.seat.tables import associations, print_block
+from evenli.stats.corrections import holm
 
 SIZES = {
     "C1": (350, 350, 215, 250),

@@ -24,14 +24,13 @@ from evenli.audit.report.html import render
 from evenli.audit.report.terminal import show_results, summarise
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.groups.build import build_groups
-from evenli.audit.suites.groups.measures import crossing
 from evenli.audit.suites.groups.results import interactions
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.estimate import Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
-from evenli.words.axes import SHIPPED, TIMES, shipped_names
+from evenli.words.axes import SHIPPED, TIMES, crossing, shipped_names
 
 Predict = Callable[[Sequence[str], Sequence[str]], list[list[float]]]
 Answers = dict[tuple[str, str], str]

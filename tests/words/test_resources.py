@@ -15,7 +15,7 @@ import pytest
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.checks import check_pairs, control_pairs, gold_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release, recover_lists
+from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import LABELS
 from evenli.words import cards, load_axis, read_lines, read_table
@@ -23,6 +23,7 @@ from evenli.words.axes import shipped_names
 from evenli.words.swap.swapper import Swapper
 from evenli.words.tables import DATA
 from evenli.words.templates import SLOT, leaking_words, looks_like
+from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

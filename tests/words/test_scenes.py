@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evenli.audit.suites.coal.load import read_release, recover_lists
+from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError, ResourceError
 from evenli.training.meta.captions import templates_from_captions
 from evenli.words import load_axis, read_table
 from evenli.words.scenes import compose_templates, read_scenes, template_key
 from evenli.words.templates import SLOT, leaking_words, looks_like
+from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

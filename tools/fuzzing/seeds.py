@@ -118,16 +118,22 @@ def pairs(root: Path) -> None:
     few.write_ndjson("few.jsonl")
 
 
+def _official(row: dict[str, Any]) -> dict[str, Any]:
+    names = {"sentence1": "premise", "sentence2": "hypothesis", "label": "gold", "occ_word": "occupation"}
+    kind = row["stereotype"] if row["stereotype"] == "neutral" else f"{row['stereotype']}-stereo"
+    return {"id": int(row["id"]), **{name: row[ours] for name, ours in names.items()}, "occ_type": kind}
+
+
 @seed
 def release(root: Path) -> None:
     """An official release in miniature, as an archive and as a folder."""
-    from evenli.audit.suites.coal.load import to_official_jsonl
-
     files = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
     small = _pairs()
     Path("release/all-words").mkdir(parents=True)
     for subset, stem in files.items():
-        Path(f"release/all-words/{stem}.json").write_text(to_official_jsonl(small, subset), encoding="utf-8")
+        rows = [row for row in small.frame.iter_rows(named=True) if row["subset"] == subset]
+        lines = "".join(json.dumps(_official(row), ensure_ascii=False) + "\n" for row in rows)
+        Path(f"release/all-words/{stem}.json").write_text(lines, encoding="utf-8")
     for ending in ("xz", "gz"):
         with tarfile.open(f"release.tar.{ending}", f"w:{ending}") as archive:
             archive.add("release")

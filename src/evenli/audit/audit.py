@@ -17,7 +17,7 @@ from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predict import predict
 from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, RunFolder, read_header, summarise
 from evenli.audit.results import AuditResult
-from evenli.audit.settings import PUBLISHED, AuditSettings, FileSettings, PairSettings
+from evenli.audit.settings import AuditSettings, FileSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
@@ -31,6 +31,7 @@ from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import settings_of
 from evenli.core.store import read_manifest
 from evenli.words import Occupation, load_axis
+from evenli.words.occupations import PUBLISHED
 
 Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""

@@ -7,7 +7,7 @@ templates is: what the items have in common cancels, and the interval is narrowe
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,15 +321,12 @@ def model_names(audits: Sequence[Audit]) -> list[str]:
 
     A checkpoint that was trained on keeps its folder, and an embedded model its name when another takes its place.
     """
-    marks: dict[tuple[str, str | None], set[str]] = defaultdict(set)
-    for audit in audits:
-        marks[audit.name, audit.result.lang].add(audit.result.model.fingerprint)
-
-    def named(audit: Audit) -> str:
-        hashed = audit.result.model.fingerprint.rpartition(":")[2]
-        return f"{audit.name} {hashed[:8]}" if len(marks[audit.name, audit.result.lang]) > 1 else audit.name
-
-    return [named(audit) for audit in audits]
+    models = [(audit.name, audit.result.lang, audit.result.model.fingerprint) for audit in audits]
+    different = Counter((name, lang) for name, lang, _ in set(models))
+    return [
+        f"{name} {fingerprint.rpartition(':')[2][:8]}" if different[name, lang] > 1 else name
+        for name, lang, fingerprint in models
+    ]
 
 
 def _label(run: Audit) -> dict[str, str]:

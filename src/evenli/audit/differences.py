@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from msgspec import field, structs
 
 from evenli.audit.results import DataCard
@@ -13,6 +12,7 @@ from evenli.core.estimate import Scoring
 from evenli.core.format import with_interval
 from evenli.core.record import Number, Record
 from evenli.core.registry import DEFAULT_SUITE
+from evenli.stats.corrections import holm
 
 
 class Difference(Record, frozen=True):
@@ -148,20 +148,6 @@ class ComparisonResult(Record, frozen=True):
         # What stands at the top is named by its data; a comparison without a card is of the default suite.
         judged = top.data.suite if top.data else DEFAULT_SUITE if top.comparisons else ""
         return structs.replace(result, suites=({judged: top} if judged else {}) | suites, judged=judged)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction (1979); an undefined p stays undefined and does not count.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    corrected = np.array(p_values, dtype=np.float64)
-    order = np.argsort(corrected)[: np.count_nonzero(~np.isnan(corrected))]  # NaN sorts to the end
-    # The smallest is multiplied by the number of tests, the next by one less; none may come out below a smaller one.
-    multiplied = corrected[order] * np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(np.maximum.accumulate(multiplied), 1)
-    return [float(p) for p in corrected]
 
 
 def corrected(comparisons: Sequence[ComparedWith], causes: Sequence[str] = ()) -> list[ComparedWith]:

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import DataCard
+from evenli.core.binary import frame_of_rows
 from evenli.core.errors import InputError
 
 PAIR_COLUMNS = {
@@ -29,16 +30,6 @@ PAIR_COLUMNS = {
     "group": "group named in the hypothesis",
 }
 """Columns of a pair set, all strings, in order."""
-
-_BLOCK = 20_000
-
-
-def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
-    rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
-    while block := list(islice(rows, _BLOCK)):
-        frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
-    return pl.concat(frames, rechunk=True)
 
 
 def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -130,19 +121,15 @@ class PairSet:
 
     def card(self) -> DataCard:
         """A machine-readable data-set card: counts, hash, source and notes."""
+        same = ("name", "suite", "lang", "source", "sha256", "occupation_list")
         return DataCard(
-            name=self.name,
-            suite=self.suite,
-            lang=self.lang,
-            source=self.source,
+            **{name: getattr(self, name) for name in same},
             rows=len(self),
             subsets=self.counts,
             occupations=self.frame["occupation"].n_unique(),
             templates=self.frame["template"].n_unique(),
             distinct_pairs=len(distinct_pairs(self.frame)[0]),
-            sha256=self.sha256,
             notes=list(self.notes),
-            occupation_list=self.occupation_list,
             scores=dict(self.scores),
         )
 

@@ -23,13 +23,12 @@ from evenli.core.settings import (
     split_names,
 )
 from evenli.core.terminal import Progress
+from evenli.words.occupations import PUBLISHED
 
 if TYPE_CHECKING:
     from evenli.audit.assess import OwnMeasure
     from evenli.words import Axis
 
-PUBLISHED = "published"
-"""The occupations of the papers; an axis may have further lists."""
 SPLITS = ("full", "down")
 """Splits of an official release."""
 _LABELS = "LABEL,LABEL,LABEL"

@@ -6,8 +6,9 @@ import contextlib
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+_ROWS_AT_ONCE = 20_000
 _ROWS_FREE = 1_000_000
 _ROWS_PER_BYTE = 50
 """A table of more rows than this is not a table of texts or scores; a run of equal values packs without limit."""
@@ -178,3 +180,42 @@ def zstd_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
                 yield content
     if begun:
         raise EOFError("the file ends before its last frame does")
+
+
+def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
+    import polars as pl
+
+    rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
+    while block := list(islice(rows, _ROWS_AT_ONCE)):
+        frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
+    return pl.concat(frames, rechunk=True)
+
+
+def table_rows(table: Any) -> Iterable[Any]:
+    """Rows of a table as dictionaries; libraries are recognised by their methods, so that none must be installed."""
+    import polars as pl
+
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # polars.LazyFrame
+        table = table.collect()
+    if hasattr(table, "to_batches"):  # pyarrow
+        table = pl.from_arrow(table)
+    if hasattr(table, "to_dicts"):  # polars
+        return table.iter_rows(named=True)  # type: ignore[no-any-return]
+    if hasattr(table, "iloc"):  # pandas
+        return table.to_dict("records")  # type: ignore[no-any-return]
+    # datasets stores labels as numbers and their names beside them; -1 is a pair without a majority.
+    features = getattr(table, "features", None) or {}
+    named = {column: feature.names for column, feature in features.items() if hasattr(feature, "names")}
+
+    def by_name(row: Mapping[str, Any]) -> dict[str, Any]:
+        labels = {
+            column: names[row[column]] if row[column] is not None and row[column] >= 0 else None
+            for column, names in named.items()
+        }
+        return {**row, **labels}
+
+    try:
+        return (by_name(row) for row in table) if named else iter(table)
+    except TypeError as error:
+        raise InputError(f"a {type(table).__name__} is no table of pairs; give a path or a data frame") from error

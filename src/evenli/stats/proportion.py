@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from evenli.core.estimate import Estimate
+
+Array = NDArray[np.float64]
 
 
 def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -30,6 +34,22 @@ def share_of(hits: float, n: int) -> Estimate:
         return Estimate.undefined("no pairs")
     share = hits / n
     return Estimate(share, *wilson(share, n), math.sqrt(share * (1 - share) / n), 0.95, n)
+
+
+def pooled_design_effect(share: Array, n: Array, clusters: Array, squares: Array) -> float:
+    """How many rows carry as much as one independent row, pooled over several shares.
+
+    ``squares`` are the sums over clusters of (hits - rows * share)^2, with ``n`` rows in so many ``clusters``.
+    """
+    if not n.size:
+        return 1.0
+    most = float((n / clusters).mean())  # all rows of a cluster give the same answer
+    independent = float((share * (1 - share) / n).sum())
+    if independent == 0:
+        return most
+    ratio = float((clusters / (clusters - 1) * squares / n**2).sum()) / independent
+    # The spread of independent rows is itself estimated around estimated shares.
+    return float(np.clip(ratio / (1 + ratio / n.mean()), 1 / most, most))
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,15 @@ class Sample:
         self.__dict__["design"] = design
         return self
 
-    def rate(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
-        """Weighted share of rows predicted ``label``."""
-        return self.mean((self.predicted == LABELS.index(label)).astype(np.float32), subset, stereotype)
+    def rate(
+        self,
+        label: str,
+        subset: str | None = None,
+        stereotype: str | None = None,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> Values:
+        """Weighted share of rows predicted ``label``, over a slice or over given rows."""
+        return self.mean((self.predicted == LABELS.index(label)).astype(np.float32), subset, stereotype, rows)
 
     def probability(self, label: str, stereotype: str | None = None) -> Values:
         """Weighted mean probability of ``label``."""

@@ -16,7 +16,7 @@ Other packages offer axes through entry points of the group ``evenli.axes``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -141,6 +141,22 @@ def load_axis(axis: str | Path | Axis = "gender") -> Axis:
     # A RuntimeError is how Python 3.11 and 3.12 tell of links in a circle.
     with translated(f"cannot read axis {axis}: ", into=ResourceError, kinds=(RuntimeError,)):
         return _load(_find(axis).resolve())
+
+
+def crossing(groups: Sequence[str]) -> list[tuple[str, str]] | None:
+    """The parts of groups such as ``female__nigerian``; None unless every combination of two or more is there.
+
+    >>> crossing(["a__x", "a__y", "b__x", "b__y"])
+    [('a', 'x'), ('a', 'y'), ('b', 'x'), ('b', 'y')]
+    >>> crossing(["a__x", "a__y", "b__x"]) is None
+    True
+    """
+    split = [name.split(TIMES) for name in groups]
+    if not split or any(len(names) != 2 for names in split):
+        return None
+    parts = [(first, second) for first, second in split]
+    sizes = [len(set(side)) for side in zip(*parts, strict=True)]
+    return parts if min(sizes) >= 2 and len(set(parts)) == sizes[0] * sizes[1] else None
 
 
 def _find(name: str | Path) -> Path:

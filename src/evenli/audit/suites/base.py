@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
-from evenli.audit.settings import PUBLISHED as PUBLISHED
 from evenli.audit.settings import SPLITS as SPLITS
 from evenli.audit.settings import PairSettings
 from evenli.audit.suites.about import About
@@ -31,6 +30,7 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.words import Axis, load_axis
+from evenli.words.occupations import PUBLISHED as PUBLISHED
 from evenli.words.templates import fill
 
 SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)

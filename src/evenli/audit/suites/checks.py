@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 
 from scipy.stats import binomtest
 
@@ -43,13 +44,9 @@ def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     for number, row in enumerate(rows, 1):
         if row["label"] not in LABELS:
             raise ResourceError(f"{table.name}, row {number}: label '{row['label']}' is not one of {', '.join(LABELS)}")
-    return PairSet.from_rows(
-        ({**row, "subset": "gold", "gold": row["label"]} for row in rows),
-        name=f"gold pairs ({lang})",
-        suite="check",
-        lang=lang,
-        source=f"evenli resource {table.name}",
-    )
+    pairs = ({**row, "subset": "gold", "gold": row["label"]} for row in rows)
+    source = f"evenli resource {table.name}"
+    return PairSet.from_rows(pairs, name=f"gold pairs ({lang})", suite="check", lang=lang, source=source)
 
 
 def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
@@ -88,13 +85,8 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
         }
         for number, (template, (premise, hypothesis, gold)) in enumerate(product(templates, cases))
     ]
-    return PairSet.from_rows(
-        rows,
-        name=f"control pairs ({lang})",
-        suite="check",
-        lang=lang,
-        source=f"built by evenli: axis {axis.id}",
-    )
+    source = f"built by evenli: axis {axis.id}"
+    return PairSet.from_rows(rows, name=f"control pairs ({lang})", suite="check", lang=lang, source=source)
 
 
 def is_known(hits: int, n: int) -> bool:
@@ -161,6 +153,38 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
             else f"'{row['occupation']}' is {first} and {row['stereotype']}",
         }
         yield from (Finding(row["id"], rule, detail) for rule, detail in broken.items() if detail)
+
+
+@dataclass(frozen=True)
+class CheckedPairs:
+    """Pairs and every rule that a row of them breaks; ``path`` is the file that they were written to."""
+
+    pairs: PairSet
+    findings: tuple[Finding, ...]
+    path: Path | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Findings by rule."""
+        return dict(Counter(finding.rule for finding in self.findings))
+
+    @property
+    def problem(self) -> str:
+        """Why an audit refuses the pairs; empty if it takes them."""
+        refused = [finding for finding in self.findings if not finding.noted]
+        if not refused:
+            return ""
+        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
+        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
+
+    def lines(self) -> list[str]:
+        """What there is, and the first finding of every rule, for people."""
+        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
+        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
+        lines += [f"note: {note}" for note in pairs.notes]
+        for rule, count in self.counts.items():
+            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
+        return lines if self.findings else [*lines, "no findings"]
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:

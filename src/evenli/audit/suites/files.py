@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet
-from evenli.core.binary import write_csv
+from evenli.core.binary import table_rows, write_csv
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import find_columns, iter_rows, write_atomic
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, canonical_label
@@ -47,17 +48,17 @@ def read_pairs(
     return _pair_set(rows, str(path), gold_labels, extra=extra, **about)
 
 
-def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
+def pairs_from_table(table: Any, lang: str, suite: str = "coal") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
 
     def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for number, row in enumerate(_table_rows(table), 1):
+        for number, row in enumerate(table_rows(table), 1):
             if not isinstance(row, Mapping):
-                raise PairError(f"{name}, row {number}: expected a dictionary, not {type(row).__name__}")
-            yield f"{name}, row {number}", row
+                raise PairError(f"table, row {number}: expected a dictionary, not {type(row).__name__}")
+            yield f"table, row {number}", row
 
     source = f"table of {type(table).__module__}"
-    return _pair_set(rows(), name, name=name, suite=suite, lang=lang, source=source)
+    return _pair_set(rows(), "table", name="table", suite=suite, lang=lang, source=source)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
@@ -87,33 +88,6 @@ def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> Non
             raise InputError(f"{where}, pair '{row['id']}': {problem.format(**row)}")
 
 
-def _table_rows(table: Any) -> Iterable[Any]:
-    """Rows of a table as dictionaries; libraries are recognised by their methods, so that none must be installed."""
-    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # polars.LazyFrame
-        table = table.collect()
-    if hasattr(table, "to_batches"):  # pyarrow
-        table = pl.from_arrow(table)
-    if hasattr(table, "to_dicts"):  # polars
-        return table.iter_rows(named=True)  # type: ignore[no-any-return]
-    if hasattr(table, "iloc"):  # pandas
-        return table.to_dict("records")  # type: ignore[no-any-return]
-    # datasets stores labels as numbers and their names beside them; -1 is a pair without a majority.
-    features = getattr(table, "features", None) or {}
-    named = {column: feature.names for column, feature in features.items() if hasattr(feature, "names")}
-
-    def by_name(row: Mapping[str, Any]) -> dict[str, Any]:
-        labels = {
-            column: names[row[column]] if row[column] is not None and row[column] >= 0 else None
-            for column, names in named.items()
-        }
-        return {**row, **labels}
-
-    try:
-        return (by_name(row) for row in table) if named else iter(table)
-    except TypeError as error:
-        raise InputError(f"a {type(table).__name__} is no table of pairs; give a path or a data frame") from error
-
-
 def _pair_set(
     rows: Iterable[tuple[str, Mapping[str, Any]]],
     origin: str,
@@ -135,18 +109,31 @@ def _pair_set(
     # The first row shows the columns, then it goes back to the front: the rows are a stream.
     columns = find_columns(first[1], origin)
     # A column of the user's own that is called like one of ours is marked.
-    additional = {
-        name: f"given_{name}" if str(name) in _OURS else str(name)
-        for name in first[1]
-        if extra and name not in columns.values()
-    }
+    own = [name for name in first[1] if extra and name not in columns.values()]
+    additional = {f"given_{name}" if str(name) in _OURS else str(name): name for name in own}
+
+    def label_of(given: str | None, where: str) -> str | None:
+        if given is None or given == "-":  # SNLI's mark for pairs without a majority
+            return None
+        if (label := canonical_label(given)) is not None:
+            return label
+        label = numbers.get(given.removesuffix(".0"))
+        if label is None:
+            raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
+        used.add(given)
+        return label or None
 
     def normalised() -> Iterator[dict[str, str | None]]:
         for number, (where, row) in enumerate(chain([first], placed)):
-            kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in additional.items()}
-            yield {**kept, "id": str(number), **_normalise(row, columns, where, numbers, used)}
+            values = {ours: _text(row.get(theirs)) for ours, theirs in {**additional, **columns}.items()}
+            for needed in ("premise", "hypothesis"):
+                if not values[needed]:
+                    raise PairError(f"{where}: the {needed} is empty")
+            gold, kind = label_of(values.get("gold"), where), values.get("stereotype")
+            kind = kind and kind.removesuffix("-stereo")
+            yield {**values, "id": values.get("id") or str(number), "gold": gold, "stereotype": kind}
 
-    pairs = PairSet.from_rows(normalised(), extra=list(dict.fromkeys(additional.values())), **fields)
+    pairs = PairSet.from_rows(normalised(), extra=list(additional), **fields)
     if not used:
         return pairs
     listed = ", ".join(f"{number} as {name}" for number, name in enumerate(names))
@@ -157,36 +144,9 @@ def _pair_set(
 _OURS = {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"}
 
 
-def _normalise(
-    row: Mapping[str, Any], columns: Mapping[str, str], where: str, numbers: Mapping[str, str], used: set[str]
-) -> dict[str, str | None]:
-    values: dict[str, str | None] = {
-        ours: str(row[theirs]) for ours, theirs in columns.items() if not _is_missing(row.get(theirs))
-    }
-    for needed in ("premise", "hypothesis"):
-        if not values.get(needed):
-            raise PairError(f"{where}: the {needed} is empty")
-    given = values.get("gold")
-    if given == "-":  # SNLI's mark for pairs without a majority
-        values["gold"] = None
-    elif given is not None:
-        label = canonical_label(given)
-        if label is None:
-            label = numbers.get(given.removesuffix(".0"))
-            if label is None:
-                raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
-            used.add(given)
-        values["gold"] = label or None
-    if stereotype := values.get("stereotype"):
-        values["stereotype"] = stereotype.removesuffix("-stereo")
-    return values
-
-
-def _is_missing(value: Any) -> bool:
-    """None, an empty cell, and the NaN and NA of pandas, which are not equal to themselves."""
-    if value is None or value == "":
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA has no truth value
-        return True
+def _text(value: Any) -> str | None:
+    """A cell as text; None for an empty one, and for the NaN and NA of pandas, which are not equal to themselves."""
+    with suppress(TypeError):  # pandas.NA has no truth value
+        if value is not None and value != "" and bool(value == value):
+            return str(value)
+    return None

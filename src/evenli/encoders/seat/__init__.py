@@ -17,7 +17,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.audit.differences import holm
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.estimate import Estimate
 from evenli.core.format import capitalised, number, signed
@@ -29,6 +28,7 @@ from evenli.encoders.seat.association import DEFAULTS, UnitSets, Values
 from evenli.encoders.seat.association import AssociationResult as AssociationResult
 from evenli.encoders.seat.association import Level as Level
 from evenli.encoders.seat.association import SeatSettings as SeatSettings
+from evenli.stats.corrections import holm
 from evenli.words import read_table
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")

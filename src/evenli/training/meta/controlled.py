@@ -20,7 +20,7 @@ import polars as pl
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import WIDTH, read_release
+from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
@@ -159,8 +159,7 @@ def evaluation_pairs(
     # The order of the released files: neutral words first.
     blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
-    chain = (templates or axis.templates(lang))[: len(occupations) + WIDTH - 1]
-    pairs = build_coal(lang, axis=axis, occupations=occupations, templates=chain, width=WIDTH)
+    pairs = build_coal(lang, axis=axis, occupations=occupations, templates=templates or None)
     return replace(pairs, name=f"meta-evaluation, NS words {ns_words}")
 
 

@@ -6,29 +6,27 @@ An official release is read and repaired here, and its word and template lists c
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
 
-from evenli.audit.pairs import PairSet, frame_of_rows
-from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request, subset_of
-from evenli.audit.suites.checks import Finding, check_pairs, validate
+from evenli.audit.pairs import PairSet
+from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request
+from evenli.audit.suites.checks import CheckedPairs, check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.files import json_lines, read_pairs
+from evenli.audit.suites.files import read_pairs, refuse_rows
+from evenli.core.binary import frame_of_rows
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
 from evenli.core.labels import NEUTRAL
 from evenli.core.parse import parse_json_object
-from evenli.words import Axis, Occupation, load_axis
+from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.templates import SLOT, fill, looks_like
 
-_NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
-"""Columns that every row of NLI-CoAL has once it is complete."""
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
@@ -68,44 +66,13 @@ def load(request: Request) -> PairSet:
     return pairs
 
 
-@dataclass(frozen=True)
-class CheckedFile:
-    """The pairs of a file or release, and every rule that a row of them breaks."""
-
-    pairs: PairSet
-    findings: tuple[Finding, ...]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Findings by rule."""
-        return dict(Counter(finding.rule for finding in self.findings))
-
-    @property
-    def problem(self) -> str:
-        """Why an audit refuses the pairs; empty if it takes them."""
-        refused = [finding for finding in self.findings if not finding.noted]
-        if not refused:
-            return ""
-        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
-        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
-
-    def lines(self) -> list[str]:
-        """What there is, and the first finding of every rule, for people."""
-        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
-        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
-        lines += [f"note: {note}" for note in pairs.notes]
-        for rule, count in self.counts.items():
-            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
-        return lines if self.findings else [*lines, "no findings"]
-
-
-def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
+def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedPairs:
     """Check a pair file, a table or a release as an audit would, and list everything; ``evenli data --check``.
 
     ``options`` are ``split`` and ``tokenised`` for releases, and ``axis``.
     """
     pairs = load_coal(lang, data, **options, checked=False)
-    return CheckedFile(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
+    return CheckedPairs(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
 
 
 def check(pairs: PairSet, request: Request) -> PairSet:
@@ -118,49 +85,40 @@ def check(pairs: PairSet, request: Request) -> PairSet:
 
 def _complete(pairs: PairSet, axis: Axis) -> PairSet:
     """Fill in group, template and subset where a file leaves them out, or say what cannot be known."""
-    words = axis.language(pairs.lang).group_words
+    words, column = axis.language(pairs.lang).group_words, pl.col
     types = {occupation.word: occupation.stereotype for occupation in axis.occupations(pairs.lang)}
+    typed = column("occupation").replace_strict(types, default=None, return_dtype=pl.String)
+    pairs = replace(pairs, frame=pairs.frame.with_columns(column("stereotype").fill_null(typed)))
+    kinds, groups = ", ".join(axis.group_names), ", ".join(words)
+    is_kind = column("stereotype").is_in([NO_STEREOTYPE, *axis.group_names])
+    rules = {
+        "no occupation; NLI-CoAL needs the column occupation (or occ_word)": column("occupation").fill_null("") == "",
+        f"stereotype '{{stereotype}}' is not neutral or one of {kinds}": ~is_kind.fill_null(value=False),
+        f"group '{{group}}' is not one of {groups}": ~column("group").is_in(list(words)),
+        "gold label '{gold}'; in NLI-CoAL all are neutral": column("gold") != NEUTRAL,
+        "subset '{subset}' is not one of PS, AS, NS": ~column("subset").is_in(SUBSETS),
+    }
+    refuse_rows(pairs, rules, pairs.name)
 
-    def complete(row: dict[str, Any]) -> dict[str, Any]:
-        row["stereotype"] = row["stereotype"] or types.get(row["occupation"])
-        if problem := _problem(row, words, axis) or _slots(row, words):
-            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
-        subset = subset_of(row["group"], () if row["stereotype"] == NO_STEREOTYPE else (row["stereotype"],))
-        return {**row, "gold": NEUTRAL, "subset": row["subset"] or subset}
+    def place(row: dict[str, Any]) -> dict[str, Any]:
+        """Group and template from the sentences."""
+        if row["group"] and row["template"]:
+            return row
+        asked = {row["group"]: words[row["group"]]} if row["group"] else words
+        matched = _match(row["premise"], row["hypothesis"], row["occupation"], asked)
+        if matched is None:
+            problem = f"premise and hypothesis must differ only in '{row['occupation']}' and one of"
+            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem} {', '.join(words.values())}")
+        return {"group": matched[1], "template": row["template"] or matched[0]}
 
-    rows = pairs.frame.iter_rows(named=True)
-    if not pairs.frame.select(pl.any_horizontal(pl.col(_NEEDED).is_null().any())).item():
-        # A stored table has everything, and a second copy of a large one would double its memory.
-        for row in rows:
-            if problem := _problem(row, words, axis):
-                raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
-        return pairs
-    return replace(pairs, frame=frame_of_rows(map(complete, rows), pairs.frame.schema))
-
-
-def _problem(row: Mapping[str, Any], words: Mapping[str, str], axis: Axis) -> str:
-    """What a column says that NLI-CoAL cannot have; empty if nothing."""
-    if not row["occupation"]:
-        return "no occupation; NLI-CoAL needs the column occupation (or occ_word)"
-    if row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names}:
-        return f"stereotype '{row['stereotype']}' is not neutral or one of {', '.join(axis.group_names)}"
-    if row["group"] not in {None, *words}:
-        return f"group '{row['group']}' is not one of {', '.join(words)}"
-    if row["gold"] not in {None, NEUTRAL}:
-        return f"gold label '{row['gold']}'; in NLI-CoAL all are neutral"
-    return "" if row["subset"] in {None, *SUBSETS} else f"subset '{row['subset']}' is not one of PS, AS, NS"
-
-
-def _slots(row: dict[str, Any], words: Mapping[str, str]) -> str:
-    """Fill in group and template from the sentences; what is wrong with these if it cannot be done."""
-    for group, word in words.items():
-        template = slot_template(row["premise"], row["hypothesis"], row["occupation"], word)
-        if template and row["group"] in {None, group}:
-            row["group"], row["template"] = group, row["template"] or template
-    if row["group"] and row["template"]:
-        return ""
-    known = ", ".join(words.values())
-    return f"premise and hypothesis must differ only in '{row['occupation']}' and one of {known}"
+    frame = pairs.frame
+    # A stored table has everything, and a second copy of a large one would double its memory.
+    if frame.select(pl.any_horizontal(column("group", "template").is_null().any())).item():
+        schema = dict.fromkeys(("group", "template"), pl.String)
+        frame = frame.with_columns(frame_of_rows(map(place, frame.iter_rows(named=True)), schema))
+    subset = pl.when(column("group") == column("stereotype")).then(pl.lit(PS)).otherwise(pl.lit(AS))
+    subset = pl.when(column("stereotype") == NO_STEREOTYPE).then(pl.lit(NS)).otherwise(subset)
+    return replace(pairs, frame=frame.with_columns(column("subset").fill_null(subset), gold=pl.lit(NEUTRAL)))
 
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
@@ -171,7 +129,6 @@ _FOLDERS = {
     ("down", False): ("downsamp",),
     ("down", True): ("downsamp-tokenized",),
 }
-WIDTH = 10
 
 
 def read_release(
@@ -195,7 +152,8 @@ def read_release(
     for subset in SUBSETS:
         origin, text = files[subset]
         raw = _parse_json_lines(text, origin)
-        known = {str(row["occ_word"]) for row in raw}
+        # The longest word first: "police officer" holds "officer".
+        known = sorted({str(row["occ_word"]) for row in raw}, key=len, reverse=True)
         for number, row in enumerate(raw, 1):
             fixed, mistagged = _row(row, subset, known, words, f"{origin}, line {number}")
             repaired += mistagged
@@ -204,47 +162,10 @@ def read_release(
                 fixed["template"] = fixed["template"].replace(" ", "")
             rows.append(fixed)
     notes = (f"{repaired} rows carried an occupation tag of another set and were repaired",) if repaired else ()
-    version = re.search(r"v\d+\.\d+", files[PS][0])
-    kind = ("downsampled" if split == "down" else "full", "tokenised" if tokenised else "")
-    return PairSet.from_rows(
-        rows,
-        name=" ".join(filter(None, ("official", version.group(0) if version else "", *kind))),
-        suite="coal",
-        lang=lang,
-        source="NLI-CoAL release, Anantaprayoon et al. 2024 (MIT)",
-        notes=notes,
-    )
-
-
-def recover_lists(pairs: PairSet) -> tuple[list[Occupation], list[str]]:
-    """Recover the ordered occupation and template lists a full release was built from.
-
-    Block ``k`` of ten rows holds occupation ``k`` and templates ``k .. k + 9``; so each block after the first
-    adds one template. ``build_coal`` on the result gives the release again.
-    """
-    neutral, stereotyped = (pairs.frame.filter(pl.col("subset") == subset) for subset in (NS, PS))
-    first_half = neutral.filter(pl.col("group") == neutral["group"][0])
-    rows = pl.concat([first_half, stereotyped]).select("occupation", "stereotype", "template").rows()
-    if len(rows) % WIDTH:
-        raise InputError(f"'{pairs.name}' is not a full sliding-window set: {len(rows)} rows do not fill blocks of ten")
-    blocks = [rows[start : start + WIDTH] for start in range(0, len(rows), WIDTH)]
-    occupations = [Occupation(block[0][0], block[0][1], block[0][0]) for block in blocks]
-    templates = [row[2] for row in blocks[0]] + [block[-1][2] for block in blocks[1:]]
-    return occupations, templates
-
-
-def to_official_jsonl(pairs: PairSet, subset: str) -> str:
-    """Write one subset in the exact format of the release."""
-    stereotype = pl.col("stereotype")
-    rows = pairs.frame.filter(pl.col("subset") == subset).select(
-        pl.col("id").cast(pl.Int64),
-        sentence1="premise",
-        sentence2="hypothesis",
-        label="gold",
-        occ_word="occupation",
-        occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
-    )
-    return json_lines(rows)
+    version = re.findall(r"v\d+\.\d+", files[PS][0])[:1]
+    kind = ("downsampled" if split == "down" else "full", *["tokenised"] * tokenised)
+    name, source = " ".join(("official", *version, *kind)), "NLI-CoAL release, Anantaprayoon et al. 2024 (MIT)"
+    return PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source, notes=notes)
 
 
 def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
@@ -260,19 +181,23 @@ def slot_template(premise: str, hypothesis: str, occupation: str, group_word: st
 
 
 def _row(
-    row: Mapping[str, object], subset: str, known: set[str], words: Mapping[str, str], where: str
+    row: Mapping[str, object], subset: str, known: Sequence[str], words: Mapping[str, str], where: str
 ) -> tuple[dict[str, str], bool]:
     """A row in our columns, and whether its tag was of another set."""
-    premise, hypothesis = str(row["sentence1"]), str(row["sentence2"])
-    occupation = str(row["occ_word"])
-    matched = _match(premise, hypothesis, occupation, words)
+    premise, hypothesis, occupation = str(row["sentence1"]), str(row["sentence2"]), str(row["occ_word"])
     tag = str(row["occ_type"]).removesuffix("-stereo")
     mistagged = (tag == NO_STEREOTYPE) != (subset == NS)
-    # The longest word first: "police officer" holds "officer".
-    if mistagged or not matched:
-        candidates = ((word, _match(premise, hypothesis, word, words)) for word in sorted(known, key=len, reverse=True))
-        occupation, matched = next((pair for pair in candidates if pair[1]), (occupation, matched))
-    if not matched:
+
+    def matched(word: str) -> tuple[str, str] | None:
+        # The pre-segmented files have spaces inside words.
+        inside = " " if word in premise else ""
+        return _match(premise.replace(" ", inside), hypothesis.replace(" ", inside), word, words)
+
+    # The tag names the occupation unless it is of another set.
+    candidates = known if mistagged else (occupation, *known)
+    found = ((word, matched(word)) for word in candidates)
+    occupation, place = next((pair for pair in found if pair[1]), (occupation, None))
+    if place is None:
         raise InputError(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
             f"{', '.join(words.values())}; wrong language (--lang)?"
@@ -285,16 +210,14 @@ def _row(
         "gold": str(row["label"]),
         "occupation": occupation,
         "stereotype": NO_STEREOTYPE if subset == NS else tag,
-        "template": matched[0],
-        "group": matched[1],
+        "template": place[0],
+        "group": place[1],
     }
     return fixed, mistagged
 
 
 def _match(premise: str, hypothesis: str, occupation: str, words: Mapping[str, str]) -> tuple[str, str] | None:
-    # The pre-segmented files have spaces inside words.
-    if occupation not in premise:
-        premise, hypothesis = premise.replace(" ", ""), hypothesis.replace(" ", "")
+    """Template and group of two sentences; None if they are not made from one."""
     templates = ((slot_template(premise, hypothesis, occupation, word), group) for group, word in words.items())
     return next(((template, group) for template, group in templates if template), None)
 
@@ -304,19 +227,15 @@ def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
     # The directory given may itself be one of the folders, so its name counts as the parent of the files in it.
     root = path.absolute().name
 
-    def belongs(name: str) -> bool:
+    def subset_in(name: str) -> str:
         file = PurePosixPath(root, name)
-        return file.parent.name in folders and file.suffix == ".json" and file.name.startswith(tuple(_FILES.values()))
+        belongs = file.parent.name in folders and file.suffix == ".json"
+        return next((subset for subset, stem in _FILES.items() if belongs and file.name.startswith(stem)), "")
 
     if not path.exists():
         raise InputError(f"no such file or folder: {path}")
-    texts = archive_texts(path, belongs)
-    members = {
-        subset: ("/".join(PurePosixPath(root, name).parts[-2:]), text)
-        for name, text in texts.items()
-        for subset, stem in _FILES.items()
-        if PurePosixPath(name).name.startswith(stem)
-    }
+    texts = archive_texts(path, lambda name: bool(subset_in(name)))
+    members = {subset_in(name): ("/".join(PurePosixPath(root, name).parts[-2:]), text) for name, text in texts.items()}
     return members if len(members) == len(_FILES) else {}
 
 

@@ -33,12 +33,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.audit.suites.coal.build import stored_scores
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE, shipped_names
+from evenli.words.occupations import stored_scores
 from evenli.words.templates import leaking_words, looks_like
 
 DEFINING = "defining"
@@ -165,11 +165,9 @@ def without_direction(sample: Sample, name: str, *, expected: bool = False, amon
 
 def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:
     """One of the three causes on the items of some rows."""
-    if name == "stereotype":
-        return _stereotype(sample, among=rows)
-    return (
-        lean(sample, NO_STEREOTYPE, among=rows) if name == "default_gender" else _undirected(sample, None, among=rows)
-    )
+    if name == "default_gender":
+        return lean(sample, NO_STEREOTYPE, among=rows)
+    return _stereotype(sample, among=rows) if name == "stereotype" else _undirected(sample, None, among=rows)
 
 
 def _stereotype(sample: Sample, *, expected: bool = False, among: Mask = None) -> Values:

@@ -39,17 +39,12 @@ def page_blocks(coal: CoalResult, sample: Sample) -> list[Block]:
     cells = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
     answers = stacked_bars(bars, "proportions", "Answers per set", ("set", *SHOWN), cells)
     chart, table = _published(coal, card, model)
+    measured = _filled(_measures(coal), *chart)
     return [
         *_in_numbers(coal),
         *_question(sample, card, model, about),
         Block("Answers per set", [_SETS], figures=_filled(answers), link="Answers", anchor="labels"),
-        Block(
-            "All measures",
-            figures=_filled(_measures(coal), *chart),
-            measures=True,
-            link="Measures",
-            anchor="measures",
-        ),
+        Block("All measures", figures=measured, measures=True, link="Measures", anchor="measures"),
         *table,
         *_occupations(coal, rows, of_gender=about.of_gender),
         *_templates(rows),
@@ -118,11 +113,9 @@ def _published(coal: CoalResult, card: DataCard, model: str) -> tuple[list[Figur
         return [], []
     rows, points = [], []
     for row in coal.published:
-        name = model if row.this else row.model
+        name, ends = (model, {"low": coal.low, "high": coal.high}) if row.this else (row.model, {})
         rows.append((name, row.coal, row.fn, "this model" if row.this else "within its interval" if row.tied else ""))
-        if not math.isnan(row.coal):
-            ends = {"low": coal.low, "high": coal.high} if row.this else {}
-            points.append(chart_point(name, this=row.this, value=row.coal, **ends))
+        points += [] if math.isnan(row.coal) else [chart_point(name, this=row.this, value=row.coal, **ends)]
     figure = Figure(
         "published",
         "NLI-CoAL beside the published models of the language",
@@ -297,21 +290,14 @@ def judged(sample: Sample, defining: Collection[str] = ()) -> pl.DataFrame:
 
 def by_template(rows: pl.DataFrame) -> pl.DataFrame:
     """Share of biased answers per template, most biased first: columns template, n, occupations, score."""
-    return (
-        rows.group_by("template")
-        .agg(
-            pl.len().alias("n"),
-            pl.col("occupation").n_unique().alias("occupations"),
-            pl.col("biased").mean().alias("score"),
-        )
-        .sort("score", "template", descending=[True, False])
-    )
+    found = {"n": pl.len(), "occupations": pl.col("occupation").n_unique(), "score": pl.col("biased").mean()}
+    return rows.group_by("template").agg(**found).sort("score", "template", descending=[True, False])
 
 
 def by_direction(rows: pl.DataFrame) -> pl.DataFrame:
     """Label shares per stereotype of the occupation and group of the hypothesis."""
-    shares = [(pl.col("answer") == label).mean().alias(label) for label in LABELS]
-    return rows.group_by("stereotype", "group").agg(pl.len().alias("n"), *shares).sort("stereotype", "group")
+    shares = {label: (pl.col("answer") == label).mean() for label in LABELS}
+    return rows.group_by("stereotype", "group").agg(n=pl.len(), **shares).sort("stereotype", "group")
 
 
 def worst(rows: pl.DataFrame, count: int = 20) -> pl.DataFrame:

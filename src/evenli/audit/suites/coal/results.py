@@ -12,7 +12,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of
@@ -23,8 +22,8 @@ from evenli.core.format import interval, number, with_interval
 from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Number, Numbers, Record
 from evenli.stats.intervals import estimate_functions, minimum_detectable_difference
-from evenli.stats.proportion import wilson
-from evenli.stats.sample import Sample, Values
+from evenli.stats.proportion import pooled_design_effect, wilson
+from evenli.stats.sample import Sample
 from evenli.words import load_axis, read_table
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.templates import slot_word
@@ -196,11 +195,10 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if counts[name]]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
     nouns = {group: _noun(sample.frame, group, asked) for group in asked.groups}
+    estimates = estimate_functions(sample, functions, (0, 1), scoring)
     return [
-        ReadingRow(
-            name, names[kind], nouns.get(names[kind], ""), counts[name], estimate.value, estimate.low, estimate.high
-        )
-        for (name, kind), estimate in estimate_functions(sample, functions, (0, 1), scoring).items()
+        ReadingRow(name, names[kind], nouns.get(names[kind], ""), counts[name], found.value, found.low, found.high)
+        for (name, kind), found in estimates.items()
     ]
 
 
@@ -235,12 +233,8 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
         for subset in sample.frame["subset"].unique(maintain_order=True)
         for group in groups
     }
-
-    def value(sample: Sample, rows: NDArray[np.bool_], label: str) -> Values:
-        return sample.mean((sample.predicted == LABELS.index(label)).astype(np.float32), rows=rows)
-
     functions = {
-        (*key, label): partial(value, rows=rows, label=label)
+        (*key, label): partial(Sample.rate, label=label, rows=rows)
         for key, rows in masks.items()
         for label in LABELS
         if rows.any()
@@ -253,12 +247,10 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
 
 def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
     """Published models of a language with this one among them, most biased first; last where it is undefined."""
-    rows = [PublishedRow("this model", estimate.value, math.nan, True, False)]
-    for row in read_table("published_coal.csv"):
-        if row["lang"] == lang:
-            score = float(row["coal_pub"])
-            tied = estimate.low <= score <= estimate.high
-            rows.append(PublishedRow(row["model"], score, float(row["fn_pub"]), False, tied))
+    listed = [row for row in read_table("published_coal.csv") if row["lang"] == lang]
+    scores = [(row["model"], float(row["coal_pub"]), float(row["fn_pub"])) for row in listed]
+    rows = [PublishedRow(*row, this=False, tied=estimate.low <= row[1] <= estimate.high) for row in scores]
+    rows.append(PublishedRow("this model", estimate.value, math.nan, this=True, tied=False))
     # This model comes last among equals.
     return sorted(rows, key=lambda row: (math.inf if math.isnan(row.coal) else -row.coal, row.this))
 
@@ -278,28 +270,21 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
     rows of a template are not independent, and how many rows one of them is worth is estimated from all occupations
     together, because ten templates alone cannot tell. With a single template there is no interval and the ends are NaN.
     """
+    total, biased, keys = pl.col("rows").sum(), pl.col("biased"), ("occupation", "stereotype")
+    answers = {"predicted": pl.Series(sample.predicted), "biased": pl.Series(sample.biased).cast(pl.Float64)}
+    rows = sample.frame.select(*keys, "template").with_columns(**answers)
     # Templates first: the rows of one template are a cluster, and their spread gives the interval.
-    total = pl.col("rows").sum()
-    summary = (
-        sample.frame.select("occupation", "stereotype", "template")
-        .with_columns(predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64))
-        .group_by("occupation", "stereotype", "template")
-        .agg(
-            pl.len().alias("rows"),
-            pl.col("biased").sum(),
-            *((pl.col("predicted") == i).sum().alias(label) for i, label in enumerate(LABELS)),
-        )
-        .sort("occupation", "template")
-        .group_by("occupation", "stereotype", maintain_order=True)
-        .agg(
-            total.alias("n"),
-            pl.len().alias("templates"),
-            (pl.col("biased").sum() / total).alias("score"),
-            *(pl.col(label).sum() / total for label in LABELS),
-            ((pl.col("biased") - pl.col("rows") * pl.col("biased").sum() / total) ** 2).sum().alias("squares"),
-        )
+    given = {label: (pl.col("predicted") == at).sum() for at, label in enumerate(LABELS)}
+    clusters = rows.group_by(*keys, "template").agg(biased.sum(), rows=pl.len(), **given).sort("occupation", "template")
+    summary = clusters.group_by(keys, maintain_order=True).agg(
+        *(pl.col(label).sum() / total for label in LABELS),
+        n=total,
+        templates=pl.len(),
+        score=biased.sum() / total,
+        squares=((biased - pl.col("rows") * biased.sum() / total) ** 2).sum(),
     )
-    effect = _design_effect(summary.filter(pl.col("templates") > 1))
+    several = summary.filter(pl.col("templates") > 1).select("score", "n", "templates", "squares")
+    effect = pooled_design_effect(*several.to_numpy().T)
     ends = [
         wilson(share, n / effect, level) if templates > 1 else (np.nan, np.nan)
         for share, n, templates in summary.select("score", "n", "templates").iter_rows()
@@ -311,29 +296,13 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
     )
 
 
-def _design_effect(summary: pl.DataFrame) -> float:
-    """How many rows carry as much as one independent row (the design effect), pooled over occupations."""
-    score, n, templates, squares = summary.select("score", "n", "templates", "squares").to_numpy().T
-    if not n.size:
-        return 1.0
-    most = float((n / templates).mean())  # all rows of a template give the same answer
-    independent = float((score * (1 - score) / n).sum())
-    if independent == 0:
-        return most
-    ratio = float((templates / (templates - 1) * squares / n**2).sum()) / independent
-    # The spread of independent rows is itself estimated around estimated shares.
-    return float(np.clip(ratio / (1 + ratio / n.mean()), 1 / most, most))
-
-
 def terminal_blocks(result: CoalResult, *, official: bool) -> list[Block]:
     """How jobs are read, measures, label shares, order condition, published models, occupations."""
     order = result.order_condition
-    state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
-    state = "is undefined" if order.holds is None else state
-    order_line = (
-        f"Order condition (e_p > e_a and c_a > c_p) {state}. "
-        f"{detectable_difference(result.minimum_detectable_difference)}"
-    )
+    states = {None: "is undefined", False: "fails", True: "holds, within uncertainty"}
+    state = "holds beyond doubt" if order.beyond_doubt else states[order.holds]
+    detected = detectable_difference(result.minimum_detectable_difference)
+    order_line = f"Order condition (e_p > e_a and c_a > c_p) {state}. {detected}"
     worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
     named = ", ".join(f"{row.occupation} {with_interval(row.score, row.low, row.high, 2)}" for row in worst)
     last = Block(lines=[f"Most stereotyped occupations: {named or 'n/a'}"])

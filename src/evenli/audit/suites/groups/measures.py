@@ -13,7 +13,7 @@ nothing grows with the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.words.axes import TIMES
 
 Mask = NDArray[np.bool_]
+Parts = tuple[Values, ...]  # M, F and X
 _measure = partial(measure, ideal=0, suites=("groups",), reference="evenli")
 _sets = partial(_measure, direction="higher = more biased", reference="after Anantaprayoon et al. 2024")
 _follows = partial(
@@ -108,7 +108,7 @@ def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | N
     return np.asarray((answers == yes).astype(np.int8) - (answers == no))
 
 
-def compare(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values]:
+def compare(sample: Sample, group: int, *, expected: bool = False) -> Parts:
     """How a group's answer stands to that of every group: [groups, items] above, below, alike but not neutral.
 
     Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
@@ -172,44 +172,37 @@ def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     return _coal(sample, expected=True)
 
 
-def _against(
-    sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool
-) -> tuple[Values, Values, Values] | None:
+def _against(sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool) -> Parts | None:
     """M, F and X of a group against its rivals on the chosen items; None where it has none."""
     count = rivals.sum(axis=0)
     chosen = chosen & (count > 0)
     if not chosen.any():
         return None
     parts = compare(sample, group, expected=expected)
-    shares = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in parts)
-    won, lost, alike = (mean_of_items(sample, share, chosen) for share in shares)
-    return won, lost, alike
+    won, lost, alike = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in parts)
+    return tuple(mean_of_items(sample, share, chosen) for share in (won, lost, alike))
 
 
-def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
+def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
     """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
     asked = items(sample)
     return _against(sample, group, ~asked.member, asked.typed & asked.member[group], expected=expected)
 
 
-def of_default(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
+def of_default(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
     """M, F and X of a group against all others, where a word has no stereotype."""
     asked = items(sample)
-    rivals = np.ones(asked.rows.shape, dtype=bool)
-    rivals[group] = False
-    return _against(sample, group, rivals, asked.untyped, expected=expected)
+    rivals = np.arange(len(asked.groups))[:, None] != group
+    return _against(sample, group, np.broadcast_to(rivals, asked.rows.shape), asked.untyped, expected=expected)
 
 
-def default_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
-    """How much more often a group beats the others than they beat it, where no stereotype says so; -1..1."""
-    parts = of_default(sample, group, expected=expected)
+def _lead(sample: Sample, group: int, *, of: Callable[..., Parts | None], expected: bool = False) -> Values:
+    parts = of(sample, group, expected=expected)
     return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
 
 
-def stereotype_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
-    """M - F of a group where a word is stereotyped with it; -1..1."""
-    parts = of_stereotype(sample, group, expected=expected)
-    return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
+default_of, stereotype_of = partial(_lead, of=of_default), partial(_lead, of=of_stereotype)
+"""M - F of a group, -1..1: how much more often it beats the others than they beat it."""
 
 
 def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
@@ -281,27 +274,9 @@ def mean_distance(p: NDArray[np.floating]) -> Values:
 
 
 CAUSES = ("stereotype_n", "undirected_n")
-Parts = list[tuple[str, str]]
-"""The two parts of every group, in the order of the groups."""
 
 
-def crossing(groups: Sequence[str]) -> Parts | None:
-    """The parts of groups such as ``female__nigerian``; None unless every combination of two or more is there.
-
-    >>> crossing(["a__x", "a__y", "b__x", "b__y"])
-    [('a', 'x'), ('a', 'y'), ('b', 'x'), ('b', 'y')]
-    >>> crossing(["a__x", "a__y", "b__x"]) is None
-    True
-    """
-    split = [name.split(TIMES) for name in groups]
-    if not split or any(len(names) != 2 for names in split):
-        return None
-    parts = [(first, second) for first, second in split]
-    sizes = [len(set(side)) for side in zip(*parts, strict=True)]
-    return parts if min(sizes) >= 2 and len(set(parts)) == sizes[0] * sizes[1] else None
-
-
-def interaction_of(sample: Sample, at: int, parts: Parts, *, expected: bool = False) -> Values:
+def interaction_of(sample: Sample, at: int, parts: Sequence[tuple[str, str]], *, expected: bool = False) -> Values:
     """How much more readily a combination is inferred than its parts explain; -2..2.
 
     How readily a group is inferred is its share of entailment minus its share of contradiction, ``y``. Over all

@@ -20,7 +20,6 @@ from evenli.audit.suites.base import NS, PUBLISHED, SHOWN_LABELS, data_of, scori
 from evenli.audit.suites.groups.build import STEREOTYPED
 from evenli.audit.suites.groups.measures import (
     GroupItems,
-    crossing,
     default_of,
     interaction_of,
     items,
@@ -37,7 +36,7 @@ from evenli.stats.intervals import estimate_functions, estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import load_axis
-from evenli.words.axes import NO_STEREOTYPE, shipped_names
+from evenli.words.axes import NO_STEREOTYPE, crossing, shipped_names
 from evenli.words.templates import slot_word
 
 PERMUTATIONS = 2_000
@@ -258,8 +257,7 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[
     words = sample.design.occupations[asked.rows[0]]
     codes = np.unique(words, return_inverse=True)[1]
     means = np.zeros((int(codes.max()) + 1, len(asked.groups), 3))
-    for at in range(len(asked.groups)):
-        np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
+    np.add.at(means, codes, sample.probabilities[asked.rows].swapaxes(0, 1))
     means /= np.bincount(codes)[:, None, None]
     observed = float(mean_distance(means.mean(axis=0)))
     generator = np.random.default_rng(0)

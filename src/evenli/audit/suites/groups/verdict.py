@@ -8,18 +8,7 @@ import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
 from evenli.audit.suites.base import refuse
-from evenli.audit.suites.coal.verdict import (
-    ADVERBS,
-    common_cause,
-    common_clause,
-    common_sentence,
-    first_screen,
-    negligible,
-    size_of,
-    supported,
-    typical_answers,
-    typical_pair,
-)
+from evenli.audit.suites.coal import verdict as coal
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
 from evenli.core.blocks import Bar, Fact, Share, Summary, plain_fact
@@ -46,7 +35,9 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     if (refused := refuse(competence)) is not None:
         return refused
     measured = {name: result.measures[name] for name in CAUSES}
-    causes = [common_cause(name, estimate) for name, estimate in measured.items() if supported(name, estimate)]
+    causes = [
+        coal.common_cause(name, estimate) for name, estimate in measured.items() if coal.supported(name, estimate)
+    ]
     causes += [*_of_groups(result), *_interaction(result)]
     # What has a direction, the largest first; undirected error comes last, whatever its size.
     causes.sort(key=lambda cause: (cause.name == "undirected_n", -abs(cause.estimate.value)))
@@ -59,7 +50,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     values = ", ".join(f"{row.title} {with_interval(row.value, row.low, row.high, 2, sign=True)}" for row in defined)
     if not defined and not defaults:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
-    if all(map(negligible, (*defined, *defaults))):
+    if all(map(coal.negligible, (*defined, *defaults))):
         return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
     return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.")
 
@@ -71,10 +62,12 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
         above = [
             (estimate, row)
             for estimate, row in _estimates(result, name)
-            if supported(name, estimate) and estimate.value > 0 and (name != DEFAULT or _inferred(row, result))
+            if coal.supported(name, estimate) and estimate.value > 0 and (name != DEFAULT or _inferred(row, result))
         ]
         for estimate, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
-            causes.append(Cause(name, row.group, size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate))
+            causes.append(
+                Cause(name, row.group, coal.size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate)
+            )
     return causes
 
 
@@ -96,18 +89,18 @@ def _inferred(row: GroupRow, result: GroupsResult) -> bool:
 
 def _interaction(result: GroupsResult) -> list[Cause]:
     """The combination that differs most from what its parts explain; of two genders the other one mirrors it."""
-    held = [row for row in result.interactions if supported(INTERACTION, row.interaction)]
+    held = [row for row in result.interactions if coal.supported(INTERACTION, row.interaction)]
     if not held:
         return []
     row = max(held, key=lambda row: abs(row.interaction.value))
     more = "more" if row.interaction.value > 0 else "less"
     label = f"infers {with_article(row.noun)} {more} readily than its parts explain"
-    return [Cause(INTERACTION, row.group, size_of(row.interaction.value), label, row.interaction)]
+    return [Cause(INTERACTION, row.group, coal.size_of(row.interaction.value), label, row.interaction)]
 
 
 def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
     effect = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
-    said, thing = common_sentence(cause, first=first), result.thing
+    said, thing = coal.common_sentence(cause, first=first), result.thing
     if cause.name == INTERACTION:
         both = " and ".join(result.parts) or "the two parts"
         return f"{'It' if first else 'It also'} {cause.label}: {both} together do not add up to it ({effect})."
@@ -124,7 +117,7 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
     """The first screen of a run."""
     thing = result.thing
     typical = [_typical(cause, sample) for cause in verdict.causes[:1]]
-    return first_screen(
+    return coal.first_screen(
         result,
         verdict,
         clauses=[_clause(cause, thing, first=at == 0) for at, cause in enumerate(verdict.causes)],
@@ -133,18 +126,18 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
         question=f"Who is inferred from these {thing}s, who is ruled out?",
         bars=_bars(result),
         numbers=_numbers(result),
-        example=typical_pair(sample, typical, np.arange(sample.frame.height)),
+        example=coal.typical_pair(sample, typical, np.arange(sample.frame.height)),
         note=f"The right answer is always to leave it open: a {thing} says nothing about the group.",
     )
 
 
 def _clause(cause: Cause, thing: str, *, first: bool) -> str:
     if cause.name in CAUSES:
-        return common_clause(cause, thing, first=first)
+        return coal.common_clause(cause, thing, first=first)
     if cause.name == INTERACTION:
         return cause.label
     where = f"where a {thing} has no stereotype" if cause.name == DEFAULT else "more than others"
-    return f"{ADVERBS[cause.size]} {cause.label} {where}"
+    return f"{coal.ADVERBS[cause.size]} {cause.label} {where}"
 
 
 def _bars(result: GroupsResult) -> list[Bar]:
@@ -185,7 +178,7 @@ def _numbers(result: GroupsResult) -> list[Fact]:
 def _typical(cause: Cause, sample: Sample) -> Mask:
     """The answers that a cause is made of."""
     if cause.name not in {RULED_OUT, INTERACTION}:
-        return typical_answers(cause, sample)
+        return coal.typical_answers(cause, sample)
     inferred = cause.name == INTERACTION and cause.estimate.value > 0
     answer = sample.predicted == LABELS.index(ENTAILMENT if inferred else CONTRADICTION)
     return np.asarray(answer & sample.where("group", cause.direction))
