@@ -35,13 +35,13 @@ from evenli.core.io import hash_text
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
 from evenli.corpus.segment import Segmenter
+from evenli.corpus.settings import PUBLISHED
 from evenli.encoders.direction import GenderDirection, bias_of
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_lines
 from evenli.words.lists import GenderWords, is_word, sentence_starts, split_words
 
 Centre = Literal["none", "mean", "function-words", "length"]
-PUBLISHED: Centre = "none"
 DEFAULT: Centre = "length"
 _ADDED = 5  # words without lean that ``length`` adds to a sentence
 _FREQUENT = 10_000  # words at the top of a file of vectors, which are the frequent ones

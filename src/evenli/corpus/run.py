@@ -265,9 +265,14 @@ class Job:
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
         self._shards = self._rows = self.blank = 0
+        for records in self._shard_records():
+            yield Chunk(self._shards, self._rows, records)
+            self._shards, self._rows = self._shards + 1, self._rows + len(records)
+
+    def _shard_records(self) -> Iterator[Any]:
         if self._kept is not None and not self.plain:
             self.blank = self._kept.blank
-            yield from map(self._chunk, self._kept)
+            yield from self._kept
             return
         records: list[Any] = []
         size = 0
@@ -278,10 +283,10 @@ class Job:
                 records += block[:count]
                 size, block = size + length, block[count:]
                 if len(records) == SHARD_ROWS or size >= _SHARD_BYTES:
-                    yield self._chunk(records)
+                    yield records
                     records, size = [], 0
         if records:
-            yield self._chunk(records)
+            yield records
 
     def _blocks(self) -> Iterator[list[Any]]:
         """The rows of all files, many at a time: lines of plain text, or records."""
@@ -295,12 +300,6 @@ class Job:
                 rows = [record for record in block if record is not None]
                 self.blank += len(block) - len(rows)
                 yield rows
-
-    def _chunk(self, records: list[SourceRecord] | pl.DataFrame) -> Chunk:
-        chunk = Chunk(self._shards, self._rows, records)
-        self._shards += 1
-        self._rows += len(records)
-        return chunk
 
     def has(self, chunk: Chunk) -> bool:
         """Whether the shard of these rows exists, is complete, and is the one that was written."""

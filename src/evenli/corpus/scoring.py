@@ -59,13 +59,13 @@ def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
     return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
 
-def gendered_words_of(settings: ScoreSettings) -> GenderWords | None:
-    """The words that state a gender; None for the English list."""
+def gendered_words_of(settings: ScoreSettings) -> GenderWords:
+    """The words that state a gender: those of the language, unless others are given."""
     lang, own = settings.lang, settings.gender_words
     if own is None and settings.axis is not None and settings.vectors is not None:
         return GenderWords({word.lower() for pair in read_pairs(settings.pairs) for word in pair}, names=())
     if lang == "en":
-        return None if own is None else GenderWords(read_words(own))
+        return GenderWords() if own is None else GenderWords(read_words(own))
     listed = {row["word"] for row in read_table(f"gender_words_{lang}.csv", ("word",))}
     # That list leaves out words of one character, which would be found within others; here text is cut into words.
     listed.update(word for pair in read_pairs(lang) for word in pair)
@@ -106,9 +106,7 @@ def make_scorer(settings: ScoreSettings, source: str | Path | WordCounts | None 
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     gendered_words = gendered_words_of(settings)
-    segmenter = None
-    if settings.lang != "en" and gendered_words is not None:
-        segmenter = Segmenter([*vectors.words, *gendered_words.words])
+    segmenter = None if settings.lang == "en" else Segmenter([*vectors.words, *gendered_words.words])
     scorer = BiasScorer(vectors, direction, gendered_words, weights, settings.punctuation, centre, segmenter)
     if settings.encoder is not None and not settings.has_own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
@@ -134,7 +132,7 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
     gendered_words = gendered_words_of(settings)
-    if settings.lang != "en" and gendered_words is not None:
+    if settings.lang != "en":
         encoder.split = Segmenter(gendered_words.words).words
     direction = contextual_direction(encoder, settings.pairs)
     return ContextualScorer(encoder, direction, gendered_words, punctuation=settings.punctuation)

@@ -115,10 +115,9 @@ def _print_bias(results: SweepResult, console: Console) -> None:
         f"at equal error rate{slope}.",
         style="dim",
     )
-    published = [row for row in results.published if row["lang"] == results.lang]
-    if published:
+    if results.published:
         console.print("\nPublished correlations beside ours", style="italic")
-        _print_published(published, results, console)
+        _print_published(results, console)
     titles = {entry.name: entry.title for entry in results.measures}
     ranked = [rank for rank in results.ranking if not rank.reason]
     order = f"({by}): no measure follows the bias rate."
@@ -179,11 +178,12 @@ def written_files(results: SweepResult) -> list[str]:
 def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
-    shown = [row for response in results.responses if response.measure in MATRIX for row in response.rows()]
     # Two decimals, and no minus before a zero.
     rows = [
         {**row, "slope": round(row["slope"], 2) + 0.0}
-        for row in shown
+        for response in results.responses
+        if response.measure in MATRIX
+        for row in response.rows()
         if row["levels"] == "taught" and not math.isnan(row["slope"])
     ]
     if not rows:
@@ -225,9 +225,9 @@ def _associations(results: SweepResult) -> Table:
     return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
 
 
-def _print_published(rows: list[dict[str, str]], results: SweepResult, console: Console) -> None:
+def _print_published(results: SweepResult, console: Console) -> None:
     about, lines = ("source", "model", "statistic"), []
-    for row in rows:
+    for row in results.published:
         cells = [row[key] for key in about]
         for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
             ours = getattr(results[name].axis["bias"], row["statistic"]).value
@@ -235,7 +235,7 @@ def _print_published(rows: list[dict[str, str]], results: SweepResult, console: 
         lines.append(cells)
     console.print(table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines))
     columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
-    marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
+    marked = [(row, *column) for row in results.published for column in columns if row[f"{column[1]}_sig"] == "yes"]
     if marked:
         console.print("* marked significant by the authors.")
     for row, title, prefix in marked:
