@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import polars as pl
 from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
-from evenli.core.parse import parse_json_object
 from evenli.core.store import RunDir, is_stamped, replacing
 from evenli.corpus.mitigation.card import (
     KIND,
@@ -43,24 +41,21 @@ from evenli.corpus.mitigation.card import (
     Threshold,
     warnings,
 )
-from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
+from evenli.corpus.mitigation.review import AddedRows, RemovedRows
 from evenli.corpus.mitigation.selection import (
     CorpusPlan,
     CorpusSettings,
     Method,
-    Shard,
     Shuffle,
     Split,
-    gold_of,
 )
 from evenli.corpus.mitigation.sorter import Sorter
-from evenli.corpus.run import LONG_TEXT, Scorer
-from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
+from evenli.corpus.run import Scorer
+from evenli.corpus.scored import HELD_ROWS, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
-_EXPLAINED = 1_000  # rows whose words are weighed at once
 
 
 @dataclass(frozen=True)
@@ -143,11 +138,11 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
     if isinstance(split, str):  # auto: sentences stay in one file
         split = Split() if len(columns) > 1 else None
     files = _Files(plan, split, folder)
-    removed = _Removed(plan, folder, scorer, drawn=settings.random)
+    removed = RemovedRows(plan, folder, scorer, drawn=settings.random)
     before, after, gone = (BalanceCounter(columns) for _ in range(3))
     for shard, frame in plan.frames([*removed.needs, "gold"]):
         files.add(shard.rows(shard.keep), frame["original"].filter(shard.keep).to_list())
-        removed.add(shard, frame)
+        removed.take(shard, frame)
         sides = frame.select(before.needs)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
         counters = ((shard.eligible, before), (shard.keep, after), (shard.copy, after), (shard.removed, gone))
@@ -215,8 +210,7 @@ class _Files:
 def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer | None) -> list[Path] | None:
     """Write the copies, and list them beside their sources; files with their scores, None if no scorer gives them."""
     columns, count = plan.scored.columns, plan.counts["copy"]
-    review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), count)
-    scored = []
+    review, scored = AddedRows(plan, folder), []
     for shard, rows, frame in plan.copies():
         files.add(rows, frame["line"].to_list(), copies=True)
         for cells in frame.drop("gold", "line").iter_rows():
@@ -227,54 +221,8 @@ def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer 
             parts = [scorer.score_many(texts[at : at + _BATCH * len(columns)])[:, 2] for at in starts]
             scored.append(plan.file(shard.number, "copy_scores.npy"))
             np.save(scored[-1], np.concatenate(parts).reshape(-1, len(columns)).max(axis=1))
-    review.finish(["row", "pair_max", *columns, *(f"{column}_swapped" for column in columns)])
+    review.finish()
     return scored if scorer is not None or not count else None
-
-
-class _Removed:
-    """The rows that were taken out, with the words that drive their scores where a scorer knows them."""
-
-    def __init__(self, plan: CorpusPlan, folder: Path, scorer: Any, *, drawn: bool) -> None:
-        self._plan, self._columns, self._explain = plan, plan.scored.columns, explainer(scorer)
-        self._kinds = [f"{column}_{kind}" for column in self._columns for kind in SCORES]
-        self.needs = ["original", *self._kinds]  # columns of a shard
-        page = removed_page(self._columns, None if drawn else plan.limit, scorer)
-        self._review = Review(folder, "removed", page, lambda: plan.scores("removed"), plan.counts["removed"])
-        # A network takes long: the words of the rows on the page are enough there.
-        self._cheap = getattr(scorer, "cheap", False)
-
-    def add(self, shard: Shard, frame: pl.DataFrame) -> None:
-        """Take in the rows of a shard that were removed."""
-        if not (removed := shard.removed).any():
-            return
-        rows, frame, explain, review = shard.rows(removed), frame.filter(removed), self._explain, self._review
-        numbers = zip(shard.scores[removed].tolist(), *(frame[kind] for kind in self._kinds), strict=True)
-        listed = zip(rows.tolist(), numbers, self._labelled(shard.number, rows, frame), strict=True)
-        while some := list(itertools.islice(listed, _EXPLAINED)):
-            # The most biased text of each row, by its scores.
-            strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
-            wanted = [explain is not None and (self._cheap or review.shows(cells[0])) for _, cells, _ in some]
-            explained = iter(explain([*itertools.compress(strongest, wanted)]) if explain and any(wanted) else ())
-            for (row, cells, (gold, texts)), shown in zip(some, wanted, strict=True):
-                named = [driving_words(next(explained)) if shown else ""] if explain else []
-                review.add([row, *cells, gold, *texts, *named])
-
-    def _labelled(
-        self, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
-    ) -> Iterator[tuple[str, Sequence[str]]]:
-        """Gold label and texts of some rows of a shard."""
-        if self._plan.swaps:  # they have been read from JSON already
-            for _, _, gold, _, *texts in self._plan.swapped(number, rows).iter_rows():
-                yield gold, texts[: len(self._columns)]
-            return
-        for original in frame["original"]:
-            record = parse_json_object(original, "scored corpus", halves=True)
-            yield gold_of(record), self._plan.texts(record)
-
-    def finish(self) -> None:
-        """Write the list and its page."""
-        words = ["driving_words"] if self._explain else []
-        self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
 def _scores(plan: CorpusPlan, copies: list[Path] | None) -> PairScores:
