@@ -53,7 +53,7 @@ def score(
     from evenli.corpus.scored import is_scored
 
     if chart is not None:
-        from evenli.corpus.charts import check_chart
+        from evenli.corpus.pages import check_chart
 
         check_chart(chart)  # before hours of scoring
     if out is None and is_scored(source):
@@ -87,7 +87,7 @@ def _print_summary(
 
     summary, charts = summarise(out, top), []
     if chart is not None:
-        from evenli.corpus.charts import write_distribution_chart
+        from evenli.corpus.pages import write_distribution_chart
 
         charts = [str(file) for file in write_distribution_chart(out, chart)]
     if as_json:

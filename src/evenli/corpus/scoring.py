@@ -375,6 +375,6 @@ def direction(
     report = describe_direction(vectors, settings.pairs, count=settings.count, among=settings.among)
     if out is None:
         return DescribedDirection(report.summary, [])
-    from evenli.corpus.charts import write_direction  # here: the charts load all that an audit needs
+    from evenli.corpus.pages import write_direction  # here: the charts load all that an audit needs
 
     return DescribedDirection(report.summary, write_direction(report.direction, report.vectors, out))

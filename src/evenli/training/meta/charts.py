@@ -115,9 +115,10 @@ def _print_bias(results: SweepResult, console: Console) -> None:
         f"at equal error rate{slope}.",
         style="dim",
     )
-    if results.published:
+    published = [row for row in results.published if row["lang"] == results.lang]
+    if published:
         console.print("\nPublished correlations beside ours", style="italic")
-        _print_published(results, console)
+        _print_published(published, results, console)
     titles = {entry.name: entry.title for entry in results.measures}
     ranked = [rank for rank in results.ranking if not rank.reason]
     order = f"({by}): no measure follows the bias rate."
@@ -225,25 +226,24 @@ def _associations(results: SweepResult) -> Table:
     return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
 
 
-def _print_published(results: SweepResult, console: Console) -> None:
-    about, lines = ("source", "model", "statistic"), []
-    for row in results.published:
+def _print_published(rows: list[dict[str, str]], results: SweepResult, console: Console) -> None:
+    about, lines, notes = ("source", "model", "statistic"), [], list[str]()
+    for row in rows:
         cells = [row[key] for key in about]
-        for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
+        for title, prefix, name in (("NLI-CoAL", "coal", "coal"), ("FN", "fn", "fn_bias")):
+            r, marked = row[f"{prefix}_corr"], row[f"{prefix}_sig"] == "yes"
             ours = getattr(results[name].axis["bias"], row["statistic"]).value
-            cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
+            cells += [r + ("*" if marked else " "), _correlation(ours)]
+            if marked and not notes:
+                notes.append("* marked significant by the authors.")
+            # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
+            if marked and row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
+                test = f"a two-sided test of {PUBLISHED_POINTS} points: p = {number(p)}"
+                notes.append(f"The mark on {title} {r} ({row['source']}) cannot come from {test}.")
         lines.append(cells)
     console.print(table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines))
-    columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
-    marked = [(row, *column) for row in results.published for column in columns if row[f"{column[1]}_sig"] == "yes"]
-    if marked:
-        console.print("* marked significant by the authors.")
-    for row, title, prefix in marked:
-        # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
-        r = row[f"{prefix}_corr"]
-        if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
-            note = f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
-            console.print(escape(f"{note}points: p = {number(p)}."))
+    for note in notes:
+        console.print(escape(note))
 
 
 def _correlation(value: float) -> str:
