@@ -358,7 +358,7 @@ def padded(tokens: FlatTokens, rows: Any) -> dict[str, Any]:
     """A batch as a collator makes it."""
     rows = rows[rows >= 0]
     longest = int(tokens.lengths[rows].max())
-    ids = np.full((len(rows), longest), tokens.pad, dtype=np.int64)
+    ids = np.full((len(rows), longest), tokens.ids[-1], dtype=np.int64)
     types, mask = np.zeros_like(ids), np.zeros_like(ids)
     for at, row in enumerate(rows):
         length = tokens.lengths[row]

@@ -22,7 +22,7 @@ from evenli.audit.suites.dev2020 import write_dev_file
 from evenli.audit.suites.probe.build import ProbeSettings, write_probe
 from evenli.cli import app
 from evenli.core.errors import InputError
-from evenli.corpus.describe_direction import DirectionSettings, direction
+from evenli.corpus.scoring import DirectionSettings, direction
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.encoders.report.chart import write_encoder_report

@@ -25,7 +25,7 @@ from conftest import PEAK_MEMORY
 from evenli.core import io, store
 from evenli.core.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.corpus import run as module
-from evenli.corpus.charts import distribution_chart, write_distribution_chart
+from evenli.corpus.pages import distribution_chart, write_distribution_chart
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import ReadSettings, score_corpus
 from evenli.corpus.scored import CorpusScores, distribution, percentiles_of, thresholds

@@ -73,7 +73,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     for module, name in ((json, "loads"), (json, "load")):
         watch(module, name, lambda given, _: [given])
     watch(json, "dumps", lambda _, result: [result])
-    watch(run, "plain_rows", lambda _, result: result.originals)
+    watch(run, "plain_rows", lambda _, result: result["original"])
     monkeypatch.setattr(parse, "_JSON", Decoder(parse._JSON))
     return counted
 
@@ -173,7 +173,8 @@ LINES = st.lists(st.binary(max_size=12) | st.text(max_size=8).map(str.encode), m
 def test_plain_text_is_written_as_json_writes_it(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b"") for line in lines]
     found = rows.plain_rows(lines)
-    for line, text, original, invalid in zip(lines, found.texts[0], found.originals, found.invalid, strict=True):
+    columns = found["text0"], found["original"], found["invalid_utf8"]
+    for line, text, original, invalid in zip(lines, *columns, strict=True):
         assert text == line.decode("utf-8", "replace")
         assert original == json.dumps({"text": text}, ensure_ascii=False)
         assert invalid == (text.encode() != line)

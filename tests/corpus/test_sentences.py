@@ -21,7 +21,8 @@ from evenli.core.io import read_rows
 from evenli.corpus.bias import BiasScorer
 from evenli.corpus.contextual import ContextualScorer, contextual_direction
 from evenli.corpus.importance import Idf, MaxPooled, Pooled, Sif, Uniform, WordCounts
-from evenli.corpus.sentence import print_sentence, sentence_page
+from evenli.corpus.pages import sentence_page
+from evenli.corpus.texts import print_sentence
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.direction import direction_from_sentences, gender_direction
 from evenli.encoders.vectors import WordVectors

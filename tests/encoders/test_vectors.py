@@ -528,7 +528,7 @@ def test_identity_rests_on_the_inputs() -> None:
 def test_chart(tmp_path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.corpus.charts import write_direction
+    from evenli.corpus.pages import write_direction
 
     vectors, names, _ = synthetic()
     direction = gender_direction(vectors, names)

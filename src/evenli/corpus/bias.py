@@ -34,13 +34,14 @@ from evenli.core.errors import InputError
 from evenli.core.io import hash_text
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
+from evenli.corpus.segment import Segmenter
+from evenli.corpus.settings import PUBLISHED
 from evenli.encoders.direction import GenderDirection, bias_of
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_lines
 from evenli.words.lists import GenderWords, is_word, sentence_starts, split_words
 
 Centre = Literal["none", "mean", "function-words", "length"]
-PUBLISHED: Centre = "none"
 DEFAULT: Centre = "length"
 _ADDED = 5  # words without lean that ``length`` adds to a sentence
 _FREQUENT = 10_000  # words at the top of a file of vectors, which are the frequent ones
@@ -89,7 +90,7 @@ class BiasScorer:
 
     A token is looked up as it stands, then in lower case. ``gender_words`` have b = 0, by default the shipped list and
     names. ``punctuation`` gives tokens without a letter their own bias, too. ``centre`` is how the male offset of word
-    vectors is taken out; the published score leaves it in.
+    vectors is taken out; the published score leaves it in. ``segmenter`` cuts texts that are written without spaces.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class BiasScorer:
         weights: Weights | None = None,
         punctuation: bool = False,
         centre: Centre = PUBLISHED,
+        segmenter: Segmenter | None = None,
     ) -> None:
         if centre not in get_args(Centre):
             raise InputError(f"centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
@@ -120,8 +122,11 @@ class BiasScorer:
         parts = (vectors.identity, direction.identity, self.gender_words.identity, self.weights.identity)
         centred = () if centre == PUBLISHED else (f"centre={centre}", *sorted(self._empty), str(self._added))
         listing = "\n".join((*parts, f"punctuation={bool(punctuation)}", *centred))
-        self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
-        self.cheap = isinstance(self.weights, StaticWeights)  # a text is scored faster than found among those scored
+        cut = "" if segmenter is None else f"+cut:{segmenter.identity}"
+        self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}{cut}"
+        self._segmenter = segmenter
+        # Whether a text is scored faster than found among those scored.
+        self.cheap = isinstance(self.weights, StaticWeights) and segmenter is None
         self._table: PieceSums | PieceWords | None = None
         encoder = getattr(self.weights, "encoder", None)
         self.wants_gpu = str(getattr(encoder, "device", "")).startswith("cuda")
@@ -138,7 +143,7 @@ class BiasScorer:
     def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
         """Score sentences and show their words; a network weighs the words of all of them at once."""
         judged, judge = [], cache(self._word)  # a word occurs many times
-        for text in texts:
+        for text in self._cut(texts):
             tokens = split_words(text or "")
             judged.append([*map(judge, tokens, sentence_starts(tokens)[0])])
         # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
@@ -165,6 +170,7 @@ class BiasScorer:
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score."""
         try:
+            texts = self._cut(texts)
             blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
         # Types are looked at only once something failed: to check every text would take longer than to score it.
         except TypeError:
@@ -174,6 +180,9 @@ class BiasScorer:
                     raise InputError(f"text {at} is of type {kind}; give strings, or None for a missing one") from None
             raise
         return np.concatenate([np.zeros((0, 3)), *blocks])
+
+    def _cut(self, texts: Sequence[str | None]) -> Sequence[str | None]:
+        return texts if self._segmenter is None else [text and self._segmenter(text) for text in texts]
 
     def _block(self, texts: Sequence[str | None]) -> FloatArray:
         """Score each distinct text once: pairs repeat their premises."""

@@ -7,11 +7,10 @@ words are counted before rows are scored, the parsed rows wait on the disk in be
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from evenli.core.binary import read_parquet
@@ -22,20 +21,8 @@ from evenli.corpus.source import SourceRecord
 
 _NO_GOLD = {"-", "-1"}
 _LABEL = 40  # characters of a gold label that are kept for counting
-# What JSON escapes. The backslash comes first: the other escapes have one.
-_ESCAPES = {
-    letter.encode(): json.dumps(letter)[1:-1].encode() for letter in ("\\", '"', *map(chr, range(32))) if letter != "\n"
-}
-
-
-class Rows(NamedTuple):
-    """Parsed rows, column by column."""
-
-    originals: list[str]  # each row as JSON
-    texts: list[list[str]]  # of each text column
-    invalid: list[bool]  # whether bytes were replaced
-    no_gold: list[bool]  # whether the gold label says that there is none
-    gold: list[str]
+_ABOUT = {"original": pl.String, "invalid_utf8": pl.Boolean, "no_gold": pl.Boolean, "gold": pl.String}
+"""Columns of parsed rows: the row as JSON, whether bytes were replaced, and the gold label; then those with texts."""
 
 
 class KeptRows:
@@ -46,19 +33,18 @@ class KeptRows:
         self._files: list[Path] = []
         self.blank = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: pl.DataFrame) -> None:
         """Put the rows of the next shard on the disk."""
-        texts = {f"text{at}": pl.Series(column, dtype=pl.String) for at, column in enumerate(rows.texts)}
-        flags = {"invalid": rows.invalid, "no_gold": rows.no_gold}
-        frame = pl.DataFrame({"original": rows.originals, **texts, **flags, "gold": rows.gold})
         self._files.append(self._folder / f"{len(self._files):06d}.parquet")
-        frame.write_parquet(self._files[-1], compression="lz4", statistics=False)
+        rows.write_parquet(self._files[-1], compression="lz4", statistics=False)
 
-    def __iter__(self) -> Iterator[Rows]:
-        for file in self._files:
-            frame = read_parquet(file)
-            texts = [frame[name].to_list() for name in frame.columns if name.startswith("text")]
-            yield Rows(frame["original"].to_list(), texts, *(frame[name].to_list() for name in frame.columns[-3:]))
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(read_parquet, self._files)
+
+
+def texts_of(rows: pl.DataFrame) -> list[list[str]]:
+    """The texts of parsed rows, column by column."""
+    return [column.to_list() for column in rows.get_columns()[len(_ABOUT) :]]
 
 
 def plain_texts(lines: Sequence[bytes]) -> tuple[list[str], list[bool]]:
@@ -70,26 +56,23 @@ def plain_texts(lines: Sequence[bytes]) -> tuple[list[str], list[bool]]:
         return texts, [text.encode("utf-8") != line for text, line in zip(texts, lines, strict=True)]
 
 
-def plain_rows(lines: Sequence[bytes]) -> Rows:
+def plain_rows(lines: Sequence[bytes]) -> pl.DataFrame:
     """Lines of plain text, none of which holds a line feed; each is written as ``{"text": LINE}``."""
     texts, invalid = plain_texts(lines)
-    content = b"\n".join(lines) if not any(invalid) else "\n".join(texts).encode("utf-8")
-    for letter, escape in _ESCAPES.items():
-        content = content.replace(letter, escape)
-    written = b'{"text": "%b"}' % content.replace(b"\n", b'"}\n{"text": "')
-    nothing = [False] * len(lines)
-    return Rows(written.decode("utf-8").split("\n"), [texts], invalid, nothing, [""] * len(lines))
+    # Within a JSON string every quotation mark is escaped, so these three characters stand between two only.
+    written = msgspec.json.encode(texts)[2:-2].decode().split('","')
+    rows = {"original": [f'{{"text": "{text}"}}' for text in written], "invalid_utf8": invalid}
+    return pl.DataFrame(rows).with_columns(no_gold=False, gold=pl.lit(""), text0=pl.Series(texts, dtype=pl.String))
 
 
-def table_rows(records: Iterable[SourceRecord], columns: Sequence[str]) -> Rows:
+def table_rows(records: Iterable[SourceRecord], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of a table or of JSON Lines."""
-    rows = (_parse(record, columns) for record in records)
-    originals, texts, *flags = zip(*rows, strict=True)
-    return Rows(list(originals), [list(column) for column in zip(*texts, strict=True)], *map(list, flags))
+    schema = {**_ABOUT, **{f"text{at}": pl.String for at in range(len(columns))}}
+    return pl.DataFrame([_parse(record, columns) for record in records], schema=schema, orient="row")
 
 
-def _parse(record: SourceRecord, columns: Sequence[str]) -> tuple[str, list[str], bool, bool, str]:
-    """One record, in the order of ``Rows``."""
+def _parse(record: SourceRecord, columns: Sequence[str]) -> list[str | bool]:
+    """One record, its texts last."""
     try:
         line, invalid = record.data.decode("utf-8"), False
     except UnicodeDecodeError:
@@ -111,4 +94,4 @@ def _parse(record: SourceRecord, columns: Sequence[str]) -> tuple[str, list[str]
         texts.append(text)
     gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
     label = "" if gold is None else str(gold).strip()[:_LABEL].encode("utf-8", "replace").decode("utf-8")
-    return line, texts, invalid, label in _NO_GOLD, label
+    return [line, invalid, label in _NO_GOLD, label, *texts]

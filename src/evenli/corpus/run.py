@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_files
-from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_rows
+from evenli.corpus.rows import KeptRows, plain_rows, plain_texts, table_rows, texts_of
 from evenli.corpus.scored import COUNTS, FLAGS, SCORER_SETTINGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.settings import ReadSettings as ReadSettings
 from evenli.corpus.source import (
@@ -99,7 +99,7 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
             if stored is not None:
                 stored.result()
                 yield done
-            done += chunk.size
+            done += len(chunk.records)
             stored = writer.submit(_store, job, chunk.number, table)
         if stored is not None:
             stored.result()
@@ -127,7 +127,7 @@ def corpus_texts(
         rows = parse(chunk, job.columns)
         if keep is not None:
             keep.add(rows)
-        for texts in zip(*rows.texts, strict=True):
+        for texts in zip(*texts_of(rows), strict=True):
             yield from texts
     if keep is not None:
         keep.blank = job.blank
@@ -138,18 +138,13 @@ class Chunk(NamedTuple):
 
     number: int
     start: int
-    records: list[bytes] | list[SourceRecord] | Rows
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return len(self.records.originals if isinstance(self.records, Rows) else self.records)
+    records: list[bytes] | list[SourceRecord] | pl.DataFrame
 
 
-def parse(chunk: Chunk, columns: Sequence[str]) -> Rows:
+def parse(chunk: Chunk, columns: Sequence[str]) -> pl.DataFrame:
     """The rows of a chunk."""
     records: Any = chunk.records
-    if isinstance(records, Rows):
+    if isinstance(records, pl.DataFrame):
         return records
     return plain_rows(records) if isinstance(records[0], bytes) else table_rows(records, columns)
 
@@ -165,23 +160,20 @@ class Worker:
         """The shard as a table."""
         rows = parse(chunk, self._columns)
         # All columns in one list: a sentence that stands in two of them is scored once.
-        flat = [text for texts in rows.texts for text in texts]
+        flat = list(itertools.chain.from_iterable(texts_of(rows)))
         lengths = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
         too_long = lengths > LONG_TEXT
         if too_long.any():
             flat = [text[:LONG_TEXT] for text in flat]
-        shape = len(self._columns), chunk.size
+        shape = len(self._columns), rows.height
         scores = self._score(flat).reshape(*shape, 3)
         table: dict[str, Any] = {"row": np.arange(chunk.start, chunk.start + shape[1], dtype=np.int64)}
         for index, name in enumerate(self._columns):
             table |= {f"{name}_{kind}": scores[index, :, place] for place, kind in enumerate(SCORES)}
         table["pair_max"] = scores[:, :, 2].max(axis=0)
         empty = np.fromiter((not text or text.isspace() for text in flat), dtype=np.bool_, count=len(flat))
-        flags = (empty.reshape(shape).any(axis=0), too_long.reshape(shape).any(axis=0), rows.invalid, rows.no_gold)
-        table |= {flag: pl.Series(values, dtype=pl.Boolean) for flag, values in zip(FLAGS, flags, strict=True)}
-        table["gold"] = pl.Series(rows.gold, dtype=pl.String)
-        table["original"] = pl.Series(rows.originals, dtype=pl.String)
-        return pl.DataFrame(table)
+        table |= {"empty": empty.reshape(shape).any(axis=0), "too_long": too_long.reshape(shape).any(axis=0)}
+        return pl.DataFrame({**table, **rows.select("invalid_utf8", "no_gold", "gold", "original").to_dict()})
 
     def _score(self, texts: list[str]) -> NDArray[np.float64]:
         # Such a scorer is faster than the search among the sentences of earlier shards.
@@ -273,9 +265,14 @@ class Job:
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
         self._shards = self._rows = self.blank = 0
+        for records in self._shard_records():
+            yield Chunk(self._shards, self._rows, records)
+            self._shards, self._rows = self._shards + 1, self._rows + len(records)
+
+    def _shard_records(self) -> Iterator[Any]:
         if self._kept is not None and not self.plain:
             self.blank = self._kept.blank
-            yield from map(self._chunk, self._kept)
+            yield from self._kept
             return
         records: list[Any] = []
         size = 0
@@ -286,10 +283,10 @@ class Job:
                 records += block[:count]
                 size, block = size + length, block[count:]
                 if len(records) == SHARD_ROWS or size >= _SHARD_BYTES:
-                    yield self._chunk(records)
+                    yield records
                     records, size = [], 0
         if records:
-            yield self._chunk(records)
+            yield records
 
     def _blocks(self) -> Iterator[list[Any]]:
         """The rows of all files, many at a time: lines of plain text, or records."""
@@ -304,12 +301,6 @@ class Job:
                 self.blank += len(block) - len(rows)
                 yield rows
 
-    def _chunk(self, records: list[SourceRecord] | Rows) -> Chunk:
-        chunk = Chunk(self._shards, self._rows, records)
-        self._shards += 1
-        self._rows += chunk.size
-        return chunk
-
     def has(self, chunk: Chunk) -> bool:
         """Whether the shard of these rows exists, is complete, and is the one that was written."""
         file = self.run.shard(chunk.number)
@@ -319,7 +310,7 @@ class Job:
             rows = read_parquet(file, ["row"])["row"]
         except InputError:
             return False
-        return len(rows) == chunk.size and rows[0] == chunk.start
+        return len(rows) == len(chunk.records) and rows[0] == chunk.start
 
     def store(self, number: int, content: bytes) -> None:
         """Write one shard atomically, then its hash: one that is killed in between is scored again."""

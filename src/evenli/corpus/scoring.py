@@ -1,4 +1,4 @@
-"""From settings to scores: the bias score of a sentence or of a whole corpus in one call."""
+"""From settings to results in one call: the bias score of a sentence or of a whole corpus, and a gender direction."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast, overload
 
 from evenli.core.errors import EvenliError, InputError
+from evenli.core.extras import check_extra
 from evenli.core.io import read_rows, read_text
 from evenli.core.record import Record
 from evenli.core.settings import settings_of
@@ -20,28 +21,28 @@ from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
-from evenli.corpus.segment import SegmentedScorer, Segmenter
+from evenli.corpus.segment import Segmenter
+from evenli.corpus.settings import DirectionSettings as DirectionSettings
 from evenli.corpus.settings import ScoreSettings as ScoreSettings
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
-from evenli.encoders.direction import gender_direction, read_pairs
+from evenli.encoders.direction import DirectionSummary, describe_direction, gender_direction, read_pairs
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words import read_table
 from evenli.words.lists import GenderWords
 
 if TYPE_CHECKING:
-    from evenli.corpus.contextual import ContextualScorer
+    from evenli.corpus.contextual import ContextualScorer, ContextualSummary
 
 PERCENTILES = (50, 90, 93, 95, 97, 100)
 """Shown in a summary."""
+_NOTHING = "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
 
 
 def check_vectors(settings: ScoreSettings) -> None:
     """Refuse settings that name nothing to score with."""
     if settings.vectors is None and settings.encoder is None:
-        raise InputError(
-            "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
-        )
+        raise InputError(_NOTHING)
 
 
 def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
@@ -58,13 +59,13 @@ def stored_settings(settings: ScoreSettings) -> dict[str, Any]:
     return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
 
-def gendered_words_of(settings: ScoreSettings) -> GenderWords | None:
-    """The words that state a gender; None for the English list."""
+def gendered_words_of(settings: ScoreSettings) -> GenderWords:
+    """The words that state a gender: those of the language, unless others are given."""
     lang, own = settings.lang, settings.gender_words
     if own is None and settings.axis is not None and settings.vectors is not None:
         return GenderWords({word.lower() for pair in read_pairs(settings.pairs) for word in pair}, names=())
     if lang == "en":
-        return None if own is None else GenderWords(read_words(own))
+        return GenderWords() if own is None else GenderWords(read_words(own))
     listed = {row["word"] for row in read_table(f"gender_words_{lang}.csv", ("word",))}
     # That list leaves out words of one character, which would be found within others; here text is cut into words.
     listed.update(word for pair in read_pairs(lang) for word in pair)
@@ -85,7 +86,7 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
     return ENDS
 
 
-AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"
+AnyScorer: TypeAlias = "BiasScorer | ContextualScorer"
 
 
 def make_scorer(settings: ScoreSettings, source: str | Path | WordCounts | None = None) -> AnyScorer:
@@ -105,12 +106,11 @@ def make_scorer(settings: ScoreSettings, source: str | Path | WordCounts | None 
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     gendered_words = gendered_words_of(settings)
-    scorer = BiasScorer(vectors, direction, gendered_words, weights, punctuation=settings.punctuation, centre=centre)
+    segmenter = None if settings.lang == "en" else Segmenter([*vectors.words, *gendered_words.words])
+    scorer = BiasScorer(vectors, direction, gendered_words, weights, settings.punctuation, centre, segmenter)
     if settings.encoder is not None and not settings.has_own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
-    if settings.lang == "en":
-        return scorer
-    return SegmentedScorer(scorer, Segmenter([*vectors.words, *scorer.gender_words.words]))
+    return scorer
 
 
 _MIXED = (
@@ -132,7 +132,7 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
     gendered_words = gendered_words_of(settings)
-    if settings.lang != "en" and gendered_words is not None:
+    if settings.lang != "en":
         encoder.split = Segmenter(gendered_words.words).words
     direction = contextual_direction(encoder, settings.pairs)
     return ContextualScorer(encoder, direction, gendered_words, punctuation=settings.punctuation)
@@ -335,3 +335,46 @@ def summarise(scored: CorpusScores | str | Path, top: int = 5) -> CorpusSummary:
         top=top_sentences(scored, top) if top else {},
         percentiles={f"{name:g}": value for name, value in thresholds(scored, PERCENTILES).items()},
     )
+
+
+class DescribedDirection(NamedTuple):
+    """What is known of a direction, and the files that it was written to."""
+
+    summary: DirectionSummary | ContextualSummary
+    files: list[Path]
+
+
+def direction(
+    vectors: str | Path | None = None,
+    encoder: str | None = None,
+    out: str | Path | None = None,
+    settings: DirectionSettings | None = None,
+) -> DescribedDirection:
+    """Describe the gender direction of word vectors, or of an encoder in their place; ``evenli direction``.
+
+    Args:
+        vectors: File of word vectors.
+        encoder: ``hf:ID``; its direction comes from sentences in two versions.
+        out: Directory for direction.npz and the chart; for word vectors only.
+        settings: Pairs, how many words, and how an encoder is loaded.
+    """
+    settings = settings or DirectionSettings()
+    if encoder is not None:
+        if vectors is not None or out is not None:
+            raise InputError("an encoder (--encoder) cannot be combined with vectors (--vectors) or out (-o)")
+        from evenli.corpus.contextual import describe_contextual
+        from evenli.corpus.transformer import TransformerArgmax
+
+        importance = cast(Any, settings.importance)  # checked there
+        loaded = TransformerArgmax(encoder, device=settings.device, online=settings.online, importance=importance)
+        return DescribedDirection(describe_contextual(loaded, settings.pairs), [])
+    if vectors is None:
+        raise InputError(_NOTHING)
+    if out is not None:
+        check_extra("report", "the plots of a direction")
+    report = describe_direction(vectors, settings.pairs, count=settings.count, among=settings.among)
+    if out is None:
+        return DescribedDirection(report.summary, [])
+    from evenli.corpus.pages import write_direction  # here: the charts load all that an audit needs
+
+    return DescribedDirection(report.summary, write_direction(report.direction, report.vectors, out))

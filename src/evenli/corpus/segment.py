@@ -8,12 +8,9 @@ words overlap it may cut wrongly. Text that was cut before, with spaces between 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 
 from evenli.core.io import hash_text
-from evenli.corpus.bias import BiasScorer, SentenceBias
-from evenli.corpus.importance import FloatArray
 from evenli.words.lists import split_words
 
 _LONGEST = 12  # characters of a word
@@ -48,25 +45,3 @@ class Segmenter:
             cuts.append(run[at:end])
             at = end
         return cuts
-
-
-class SegmentedScorer:
-    """A scorer of word vectors behind a segmenter."""
-
-    def __init__(self, scorer: BiasScorer, segmenter: Segmenter) -> None:
-        self.scorer, self.segmenter = scorer, segmenter
-        self.identity = f"{scorer.identity}+cut:{segmenter.identity}"
-        self.wants_gpu, self.note = scorer.wants_gpu, scorer.note
-
-    def score(self, text: str | None) -> SentenceBias:
-        """Score one text and show its words."""
-        return self.explain([text])[0]
-
-    def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
-        """Score texts and show their words."""
-        cut = self.scorer.explain([self.segmenter(text or "") for text in texts])
-        return [replace(sentence, text=text or "") for text, sentence in zip(texts, cut, strict=True)]
-
-    def score_many(self, texts: Sequence[str | None]) -> FloatArray:
-        """F, M and Abs of many texts, [n, 3]."""
-        return self.scorer.score_many([None if text is None else self.segmenter(text) for text in texts])

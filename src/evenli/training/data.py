@@ -63,24 +63,12 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class FlatTokens:
-    """Tokenised pairs end to end: pair ``i`` is ``ids[starts[i] : starts[i] + lengths[i]]``.
+class FlatTokens(models.Tokens):
+    """Tokenised pairs with their labels, indices into LABELS; ``truncated`` counts those longer than the limit."""
 
-    ``types`` are segment ids, ``labels`` indices into LABELS, ``pad`` is the token id that fills up a batch.
-    ``truncated`` counts pairs that were longer than the limit.
-    """
-
-    ids: NDArray[np.int32]
-    types: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
     labels: NDArray[np.int64]
     names: list[str]
-    pad: int
     truncated: int
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
 
 @dataclass(frozen=True)
@@ -163,18 +151,9 @@ def find_repeats(examples: Examples) -> Repeats:
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
     """Tokenise every pair once; the longer sentence of a pair over the limit is cut, and such pairs are counted."""
-    # The last entry of ids and segments is that of padding, which has a field of its own here.
     tokens, truncated = models.tokenise(tokenizer, examples.premises, examples.hypotheses, max_length)
-    return FlatTokens(
-        ids=tokens.ids[:-1],
-        types=tokens.types[:-1],
-        starts=tokens.starts,
-        lengths=tokens.lengths.astype(np.int64),
-        labels=examples.labels,
-        names=examples.ids,
-        pad=int(tokens.ids[-1]),
-        truncated=truncated,
-    )
+    flat = tokens.ids, tokens.types, tokens.starts, tokens.lengths
+    return FlatTokens(*flat, examples.labels, examples.ids, truncated)
 
 
 def _rows(file: Path, style: str | None) -> Iterator[tuple[str, str, str, str]]:
@@ -239,7 +218,7 @@ def padded_lengths(max_length: int, positions: int | None = None) -> tuple[int, 
 
 
 def plan_epoch(
-    lengths: NDArray[np.int64], batch_size: int, padded: Sequence[int], *, seed: int, epoch: int, chunk: int = 100
+    lengths: NDArray[Any], batch_size: int, padded: Sequence[int], *, seed: int, epoch: int, chunk: int = 100
 ) -> EpochPlan:
     """Shuffle all pairs, sort by length inside chunks of so many batches, cut into batches, shuffle the batches."""
     # Which pairs meet in a batch stays random: a chunk is a random sample, and pairs of the same padded length keep

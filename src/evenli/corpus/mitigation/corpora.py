@@ -18,22 +18,19 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import polars as pl
 from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError
 from evenli.core.io import hash_files, json_text
-from evenli.core.parse import parse_json_object
 from evenli.core.store import RunDir, is_stamped, replacing
-from evenli.corpus.importance import StaticWeights
 from evenli.corpus.mitigation.card import (
     KIND,
     BalanceCounter,
@@ -44,26 +41,21 @@ from evenli.corpus.mitigation.card import (
     Threshold,
     warnings,
 )
-from evenli.corpus.mitigation.review import Review, added_page, driving_words, explainer, removed_page
+from evenli.corpus.mitigation.review import AddedRows, RemovedRows
 from evenli.corpus.mitigation.selection import (
     CorpusPlan,
     CorpusSettings,
-    Mask,
     Method,
-    ScoredRows,
-    Shard,
     Shuffle,
     Split,
-    gold_of,
 )
 from evenli.corpus.mitigation.sorter import Sorter
-from evenli.corpus.run import LONG_TEXT, Scorer
-from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
+from evenli.corpus.run import Scorer
+from evenli.corpus.scored import HELD_ROWS, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
-_EXPLAINED = 1_000  # rows whose words are weighed at once
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
-        plan = CorpusPlan(method, ScoredRows(scored, settings.percentile, waiting), settings)
+        plan = CorpusPlan(method, scored, settings, waiting)
         card = _write(plan, settings, folder, scores)
         shutil.rmtree(waiting, ignore_errors=True)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
@@ -139,43 +131,41 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
 
 def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
     """Write the rows and the lists for review; returns the card, but for what stands in no file."""
-    corpus, counts, swapped = plan.corpus, plan.counts, plan.swapped
-    columns, header = corpus.scored.columns, corpus.scored.header
+    counts, columns, header = plan.counts, plan.scored.columns, plan.scored.header
     if not counts["keep"] + counts["copy"]:
-        raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
+        raise InputError(f"nothing is left of {plan.scored.path}; choose a percentile above {settings.percentile}")
     split = settings.split
     if isinstance(split, str):  # auto: sentences stay in one file
         split = Split() if len(columns) > 1 else None
-    files = _Files(plan, split, settings.seed, folder)
-    removed = _Removed(plan, folder, scorer, drawn=settings.random)
+    files = _Files(plan, split, folder)
+    removed = RemovedRows(plan, folder, scorer, drawn=settings.random)
     before, after, gone = (BalanceCounter(columns) for _ in range(3))
-    for shard, frame in corpus.frames([*removed.needs, "gold"]):
-        masks = plan.masks(shard)
-        files.add(shard.rows(masks.keep), frame["original"].filter(masks.keep).to_list())
-        removed.add(shard, masks.removed, frame)
+    for shard, frame in plan.frames([*removed.needs, "gold"]):
+        files.add(shard.rows(shard.keep), frame["original"].filter(shard.keep).to_list())
+        removed.take(shard, frame)
         sides = frame.select(before.needs)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
-        counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))
+        counters = ((shard.eligible, before), (shard.keep, after), (shard.copy, after), (shard.removed, gone))
         for mask, counter in counters:
             counter.add(sides.filter(mask))
     removed.finish()
     copy_scores = _write_copies(plan, files, folder, scorer)
-    if swapped is not None and swapped.skipped:
-        swapped.skipped_file.rename(folder / "skipped.csv")
+    if plan.skipped:
+        plan.skipped_file.rename(folder / "skipped.csv")
     balance = Balances(before.balance(), after.balance(), gone.balance())
-    chosen = {"percentile": corpus.percentile, "seed": settings.seed}
+    chosen = {"percentile": plan.percentile, "seed": settings.seed}
     return CorpusCard(
         source=header["source"],
         scorer=header["scorer"],
         columns=header["columns"],
-        threshold=Threshold(corpus.percentile, corpus.limit),
+        threshold=Threshold(plan.percentile, plan.limit),
         counts=Counts(
-            rows=corpus.scored.rows,
-            no_gold=corpus.scored.rows - counts["eligible"],
+            rows=plan.scored.rows,
+            no_gold=plan.scored.rows - counts["eligible"],
             above_threshold=counts["above"],
             removed=counts["removed"],
             added=counts["copy"],
-            skipped=0 if swapped is None else swapped.skipped,
+            skipped=plan.skipped,
             result=counts["keep"] + counts["copy"],
             splits=files.finish(),
         ),
@@ -191,9 +181,9 @@ def _write(plan: CorpusPlan, settings: CorpusSettings, folder: Path, scorer: Sco
 class _Files:
     """The corpus, in one file in the old order or split anew; the rows that are kept come first, then the copies."""
 
-    def __init__(self, plan: CorpusPlan, split: Split | None, seed: int, folder: Path) -> None:
+    def __init__(self, plan: CorpusPlan, split: Split | None, folder: Path) -> None:
         self._folder, self._total = folder, plan.counts["keep"] + plan.counts["copy"]
-        self._shuffle = None if split is None else Shuffle(plan, split, seed, self._total)
+        self._shuffle = None if split is None else Shuffle(plan, split, self._total)
         self._sorter = Sorter()
 
     def add(self, rows: NDArray[np.int64], lines: list[str], *, copies: bool = False) -> None:
@@ -219,9 +209,8 @@ class _Files:
 
 def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer | None) -> list[Path] | None:
     """Write the copies, and list them beside their sources; files with their scores, None if no scorer gives them."""
-    columns, count = plan.corpus.scored.columns, plan.counts["copy"]
-    review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), count)
-    scored = []
+    columns, count = plan.scored.columns, plan.counts["copy"]
+    review, scored = AddedRows(plan, folder), []
     for shard, rows, frame in plan.copies():
         files.add(rows, frame["line"].to_list(), copies=True)
         for cells in frame.drop("gold", "line").iter_rows():
@@ -230,56 +219,10 @@ def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer 
             texts = [text for row in frame.select(frame.columns[-len(columns) :]).iter_rows() for text in row]
             starts = range(0, len(texts), _BATCH * len(columns))
             parts = [scorer.score_many(texts[at : at + _BATCH * len(columns)])[:, 2] for at in starts]
-            scored.append(plan.corpus.file(shard.number, "copy_scores.npy"))
+            scored.append(plan.file(shard.number, "copy_scores.npy"))
             np.save(scored[-1], np.concatenate(parts).reshape(-1, len(columns)).max(axis=1))
-    review.finish(["row", "pair_max", *columns, *(f"{column}_swapped" for column in columns)])
+    review.finish()
     return scored if scorer is not None or not count else None
-
-
-class _Removed:
-    """The rows that were taken out, with the words that drive their scores where a scorer knows them."""
-
-    def __init__(self, plan: CorpusPlan, folder: Path, scorer: Any, *, drawn: bool) -> None:
-        self._plan, self._columns, self._explain = plan, plan.corpus.scored.columns, explainer(scorer)
-        self._kinds = [f"{column}_{kind}" for column in self._columns for kind in SCORES]
-        self.needs = ["original", *self._kinds]  # columns of a shard
-        page = removed_page(self._columns, None if drawn else plan.corpus.limit, scorer)
-        self._review = Review(folder, "removed", page, lambda: plan.scores("removed"), plan.counts["removed"])
-        # A network takes long: the words of the rows on the page are enough there.
-        self._cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
-
-    def add(self, shard: Shard, removed: Mask, frame: pl.DataFrame) -> None:
-        """Take in the rows of a shard that were removed."""
-        if not removed.any():
-            return
-        rows, frame, explain, review = shard.rows(removed), frame.filter(removed), self._explain, self._review
-        numbers = zip(shard.scores[removed].tolist(), *(frame[kind] for kind in self._kinds), strict=True)
-        listed = zip(rows.tolist(), numbers, self._labelled(shard.number, rows, frame), strict=True)
-        while some := list(itertools.islice(listed, _EXPLAINED)):
-            # The most biased text of each row, by its scores.
-            strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
-            wanted = [explain is not None and (self._cheap or review.shows(cells[0])) for _, cells, _ in some]
-            explained = iter(explain([*itertools.compress(strongest, wanted)]) if explain and any(wanted) else ())
-            for (row, cells, (gold, texts)), shown in zip(some, wanted, strict=True):
-                named = [driving_words(next(explained)) if shown else ""] if explain else []
-                review.add([row, *cells, gold, *texts, *named])
-
-    def _labelled(
-        self, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
-    ) -> Iterator[tuple[str, Sequence[str]]]:
-        """Gold label and texts of some rows of a shard."""
-        if self._plan.swapped is not None:  # they have been read from JSON already
-            for _, _, gold, _, *texts in self._plan.swapped.read(number, rows).iter_rows():
-                yield gold, texts[: len(self._columns)]
-            return
-        for original in frame["original"]:
-            record = parse_json_object(original, "scored corpus", halves=True)
-            yield gold_of(record), self._plan.corpus.texts(record)
-
-    def finish(self) -> None:
-        """Write the list and its page."""
-        words = ["driving_words"] if self._explain else []
-        self._review.finish(["row", "pair_max", *self._kinds, "gold", *self._columns, *words])
 
 
 def _scores(plan: CorpusPlan, copies: list[Path] | None) -> PairScores:

@@ -36,54 +36,27 @@ _ORDER, _DRAW, _SPLIT, _COPY_ORDER, _COPY_SPLIT = range(5)  # purposes of random
 TRAIN, DEV, TEST = range(3)
 
 
-class ScoredRows:
-    """A scored corpus, and the score above which its rows are changed: that at the percentile.
-
-    What happens to a row depends on all scores, which are gone through again and again. So the shards are read once for
-    them, and the scores wait in a new directory: 8 bytes a row, NaN for one without a gold label.
-    """
-
-    def __init__(self, scored: CorpusScores, percentile: float, directory: Path) -> None:
-        self.scored, self.percentile, self.directory = scored, float(percentile), directory
-        self.limit = np.inf  # until it is known
-        directory.mkdir()
-        for number, frame in enumerate(scored.frames(["pair_max", "no_gold"])):
-            np.save(self.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
-        (self.limit,) = thresholds(
-            scored, [percentile], lambda: (shard.scores[shard.eligible] for shard in self.shards())
-        ).values()
-
-    def file(self, number: int, kind: str) -> Path:
-        """A file that waits in the directory, of the shard of this number."""
-        return self.directory / f"{number:06d}.{kind}"
-
-    def shards(self) -> Iterator[Shard]:
-        """One shard after the other, with the scores of its rows."""
-        start = 0
-        for number in range(len(self.scored.shards)):
-            scores, has_copy = read_array(self.file(number, "scores.npy")), self.file(number, "has_copy.npy")
-            can_swap = read_array(has_copy) if has_copy.is_file() else np.zeros(len(scores), dtype=np.bool_)
-            yield Shard(number, start, scores, ~np.isnan(scores), scores > self.limit, can_swap)
-            start += len(scores)
-
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[Shard, pl.DataFrame]]:
-        """The same with some columns of the shard itself: a pass over the corpus."""
-        return zip(self.shards(), self.scored.frames(columns), strict=True)
-
-    def texts(self, record: Mapping[str, Any]) -> list[str]:
-        """The scored texts of a row."""
-        return ["" if record[column] is None else str(record[column]) for column in self.scored.columns]
-
-
 class Shard(NamedTuple):
-    """Rows of one shard: their scores, which have a gold label, a score above the threshold, a copy that waits."""
+    """Rows of one shard, and what happens to each: ``drop`` are those above the threshold, or drawn in their place."""
 
     number: int
     start: int
     scores: NDArray[np.float64]
-    eligible: Mask
-    above: Mask
-    can_swap: Mask
+    eligible: Mask  # with a gold label
+    above: Mask  # with a score above the threshold
+    can_swap: Mask  # with a copy that waits
+    drop: Mask
+    keep: Mask
+
+    @property
+    def removed(self) -> Mask:
+        """The rows that are taken out."""
+        return self.eligible & ~self.keep
+
+    @property
+    def copy(self) -> Mask:
+        """The rows that get a copy."""
+        return self.drop & self.can_swap
 
     def keys(self, seed: int, purpose: int) -> NDArray[np.float64]:
         """Random keys of all rows."""
@@ -94,30 +67,105 @@ class Shard(NamedTuple):
         return np.flatnonzero(among) + self.start
 
 
-class SwappedRows:
-    """The swapped copies of rows that have a word to swap.
+class CorpusPlan:
+    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card.
 
-    Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
-    no row is parsed or swapped twice, the rows wait on the disk with what is needed of them later; one shard is in
+    Rows above the percentile, whose score is ``limit``, are dropped, or a swapped copy of each is added, or both. In a
+    random control as many rows are drawn of all those with a gold label: a row is drawn if its random key is at most a
+    limit, and rows that can be swapped have a limit of their own, so that as many copies are made.
+
+    What happens to a row depends on all scores, which are gone through again and again. So the shards are read once for
+    them, and the scores wait in a new directory: 8 bytes a row, NaN for one without a gold label. Which rows have a
+    word to swap is known only once they are swapped, and where a copy goes only once all are known. So that no row is
+    parsed or swapped twice, the swapped rows wait there as well, with what is needed of them later; one shard is in
     memory at a time.
     """
 
-    def __init__(self, corpus: ScoredRows, swapper: Swapper, *, everything: bool = False) -> None:
-        self.skipped = 0
-        self._corpus, self._swapper = corpus, swapper
-        self.skipped_file = corpus.directory / "skipped.csv"  # rows that got no copy
-        for shard, frame in corpus.frames(["original"]):
-            self._swap(shard, frame["original"], shard.eligible if everything else shard.above)
+    def __init__(self, method: Method, scored: CorpusScores, settings: CorpusSettings, directory: Path) -> None:
+        self.scored, self.percentile, self.seed = scored, float(settings.percentile), settings.seed
+        self.swaps, self._augments, self._directory = method != "subtract", method == "augment", directory
+        self._drawn: list[float] = []  # highest keys that are drawn of rows that cannot and can be swapped
+        self.skipped, self.skipped_file = 0, directory / "skipped.csv"  # rows that got no copy
+        self.limit = np.inf  # until it is known
+        directory.mkdir()
+        for number, frame in enumerate(scored.frames(["pair_max", "no_gold"])):
+            np.save(self.file(number, "scores.npy"), np.where(frame["no_gold"], np.nan, frame["pair_max"]))
+        (self.limit,) = thresholds(
+            scored, [self.percentile], lambda: (shard.scores[shard.eligible] for shard in self.shards())
+        ).values()
+        self.settings: dict[str, str | bool] = {"method": method}
+        if settings.random:
+            self.settings = {"method": "random_control", "like": method}
+        if self.swaps:
+            swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
+            self.settings |= swapper.settings
+            for shard, frame in self.frames(["original"]):
+                self._swap(swapper, shard, frame["original"], shard.eligible if settings.random else shard.above)
+        if settings.random:
+            self._drawn = [self._highest_key(can_swap) for can_swap in (False, True)]
 
-    def _swap(self, shard: Shard, originals: pl.Series, among: Mask) -> None:
+    def file(self, number: int, kind: str) -> Path:
+        """A file that waits in the directory, of the shard of this number."""
+        return self._directory / f"{number:06d}.{kind}"
+
+    def shards(self) -> Iterator[Shard]:
+        """One shard after the other, with the scores of its rows."""
+        start = 0
+        for number in range(len(self.scored.shards)):
+            scores, has_copy = read_array(self.file(number, "scores.npy")), self.file(number, "has_copy.npy")
+            can_swap = read_array(has_copy) if has_copy.is_file() else np.zeros(len(scores), dtype=np.bool_)
+            eligible, above = ~np.isnan(scores), scores > self.limit
+            drop = above
+            if self._drawn:
+                keys = random_keys(self.seed, _DRAW, start, len(scores))
+                drop = eligible & (keys <= np.where(can_swap, self._drawn[1], self._drawn[0]))
+            # Augmentation keeps the row that it copies.
+            keep = eligible if self._augments else eligible & ~drop
+            yield Shard(number, start, scores, eligible, above, can_swap, drop, keep)
+            start += len(scores)
+
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[Shard, pl.DataFrame]]:
+        """The same with some columns of the shard itself: a pass over the corpus."""
+        return zip(self.shards(), self.scored.frames(columns), strict=True)
+
+    def texts(self, record: Mapping[str, Any]) -> list[str]:
+        """The scored texts of a row."""
+        return ["" if record[column] is None else str(record[column]) for column in self.scored.columns]
+
+    def swapped(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
+        frame = pl.read_parquet(self.file(number, "swapped"), glob=False)
+        # Rows stand in order, and all that can be asked for are there.
+        return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+
+    def copies(self) -> Iterator[tuple[Shard, NDArray[np.int64], pl.DataFrame]]:
+        """The rows that get a copy: shard, their numbers and what ``swapped`` gives of them."""
+        for shard in self.shards():
+            if len(rows := shard.rows(shard.copy)):
+                yield shard, rows, self.swapped(shard.number, rows)
+
+    def scores(self, which: str) -> Iterator[NDArray[np.float64]]:
+        """The scores of the rows that a mask names, in parts."""
+        return (shard.scores[getattr(shard, which)] for shard in self.shards())
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many rows there are of each kind, and above the threshold."""
+        total: Counter[str] = Counter()
+        for shard in self.shards():
+            kinds = ("eligible", "above", "keep", "removed", "copy")
+            total.update({kind: int(getattr(shard, kind).sum()) for kind in kinds})
+        return total
+
+    def _swap(self, swapper: Swapper, shard: Shard, originals: pl.Series, among: Mask) -> None:
         rows, conflicts = [], []
-        columns = self._corpus.scored.columns
+        columns = self.scored.columns
         has_copy = np.zeros(len(among), dtype=np.bool_)
         scores = shard.scores[among].tolist()
         for row, original, score in zip(shard.rows(among).tolist(), originals.filter(among), scores, strict=True):
             record = parse_json_object(original, "scored corpus", halves=True)
-            before = self._corpus.texts(record)
-            done = swap_pair(self._swapper, before)
+            before = self.texts(record)
+            done = swap_pair(swapper, before)
             line: str | None = None
             after: list[str | None] = [None] * len(before)
             if done.conflict:
@@ -132,104 +180,26 @@ class SwappedRows:
             rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
         texts = [(f"text{at}", pl.String) for at in range(2 * len(columns))]  # before and after the swap
         schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
-        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._corpus.file(shard.number, "swapped"))
-        np.save(self._corpus.file(shard.number, "has_copy.npy"), has_copy)
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self.file(shard.number, "swapped"))
+        np.save(self.file(shard.number, "has_copy.npy"), has_copy)
         if conflicts:
             head = [] if self.skipped else [["row", "reason", *columns]]
             with self.skipped_file.open("a", encoding="utf-8", newline="") as stream:
                 stream.writelines(map(csv_line, head + conflicts))
         self.skipped += len(conflicts)
 
-    def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
-        """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
-        frame = pl.read_parquet(self._corpus.file(number, "swapped"), glob=False)
-        # Rows stand in order, and all that can be asked for are there.
-        return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
-
-
-class Draw:
-    """The rows of a random control: as many as score above the threshold, of all those with a gold label.
-
-    A row is drawn if its random key is at most a limit; rows that can be swapped have a limit of their own, so that as
-    many copies are made.
-    """
-
-    def __init__(self, corpus: ScoredRows, seed: int) -> None:
-        self._corpus, self._seed = corpus, seed
-        self._cannot, self._can_swap = (self._limit(side) for side in (False, True))
-
-    def _limit(self, side: bool) -> float:
-        """The limit of the rows that can or cannot be swapped, in memory that does not depend on their number."""
+    def _highest_key(self, can_swap: bool) -> float:
+        """The highest key that is drawn of the rows that can or cannot be swapped, in bounded memory."""
 
         def rows() -> Iterator[tuple[Shard, Mask]]:
-            return ((shard, shard.eligible & (shard.can_swap == side)) for shard in self._corpus.shards())
+            return ((shard, shard.eligible & (shard.can_swap == can_swap)) for shard in self.shards())
 
         def keys() -> Iterator[NDArray[np.float64]]:
-            return (shard.keys(self._seed, _DRAW)[some] for shard, some in rows())
+            return (shard.keys(self.seed, _DRAW)[some] for shard, some in rows())
 
         sizes = [(int((shard.above & some).sum()), int(some.sum())) for shard, some in rows()]
         wanted, there = (sum(column) for column in zip(*sizes, strict=True))
         return order_statistics(keys, there, [wanted - 1])[wanted - 1] if wanted else -1.0
-
-    def rows(self, shard: Shard) -> Mask:
-        """The rows of a shard that are drawn."""
-        limits = np.where(shard.can_swap, self._can_swap, self._cannot)
-        return np.asarray(shard.eligible & (shard.keys(self._seed, _DRAW) <= limits))
-
-
-class Masks(NamedTuple):
-    """Of each row of a shard: does it have a gold label, is it kept, is it taken out, does it get a copy."""
-
-    eligible: Mask
-    keep: Mask
-    removed: Mask
-    copy: Mask
-
-
-class CorpusPlan:
-    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card.
-
-    Rows above the percentile are dropped, or a swapped copy of each is added, or both.
-    """
-
-    def __init__(self, method: Method, corpus: ScoredRows, settings: CorpusSettings) -> None:
-        self.method, self.corpus = method, corpus
-        self.settings: dict[str, str | bool] = {"method": method}
-        if settings.random:
-            self.settings = {"method": "random_control", "like": method}
-        self.swapped: SwappedRows | None = None
-        if method != "subtract":
-            swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
-            self.swapped = SwappedRows(corpus, swapper, everything=settings.random)
-            self.settings |= swapper.settings
-        self._drawn = Draw(corpus, settings.seed) if settings.random else None  # without one the score decides
-
-    def masks(self, shard: Shard) -> Masks:
-        """What happens to the rows of a shard."""
-        drop = shard.above if self._drawn is None else self._drawn.rows(shard)
-        # Augmentation keeps the row that it copies.
-        keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
-        return Masks(shard.eligible, keep, shard.eligible & ~keep, drop & shard.can_swap)
-
-    def copies(self) -> Iterator[tuple[Shard, NDArray[np.int64], pl.DataFrame]]:
-        """The rows that get a copy: shard, their numbers and what ``SwappedRows.read`` gives of them."""
-        if self.swapped is not None:
-            for shard in self.corpus.shards():
-                if len(rows := shard.rows(self.masks(shard).copy)):
-                    yield shard, rows, self.swapped.read(shard.number, rows)
-
-    def scores(self, which: str) -> Iterator[NDArray[np.float64]]:
-        """The scores of the rows that a mask names, in parts."""
-        return (shard.scores[getattr(self.masks(shard), which)] for shard in self.corpus.shards())
-
-    @cached_property
-    def counts(self) -> Mapping[str, int]:
-        """How many rows there are of each kind, and above the threshold."""
-        total: Counter[str] = Counter()
-        for shard in self.corpus.shards():
-            named = {**self.masks(shard)._asdict(), "above": shard.above}
-            total.update({name: int(mask.sum()) for name, mask in named.items()})
-        return total
 
 
 class Shuffle:
@@ -238,9 +208,9 @@ class Shuffle:
     With the leak guard a row and its copy are one unit; without it each is a unit of its own.
     """
 
-    def __init__(self, plan: CorpusPlan, split: Split, seed: int, total: int) -> None:
+    def __init__(self, plan: CorpusPlan, split: Split, total: int) -> None:
         check_split(total, split)
-        self._split, self._seed, self._rows = split, seed, plan.corpus.scored.rows
+        self._split, self._seed, self._rows = split, plan.seed, plan.scored.rows
         rooms = {DEV: split.dev, TEST: split.test}
         wanted = sum(rooms.values())
         best = pl.DataFrame(schema={"unit": pl.Int64, "size": pl.Int8, "key": pl.Float64})
@@ -260,9 +230,8 @@ class Shuffle:
 
     def _units(self, plan: CorpusPlan) -> Iterator[pl.DataFrame]:
         """What may go into dev or test: a row of the source, how many rows of the result it stands for, its key."""
-        for shard in plan.corpus.shards():
-            masks = plan.masks(shard)
-            keep, copy = masks.keep.astype(np.int8), masks.copy.astype(np.int8)
+        for shard in plan.shards():
+            keep, copy = shard.keep.astype(np.int8), shard.copy.astype(np.int8)
             kinds = [(keep, 0, _SPLIT), (copy, self._rows, _COPY_SPLIT)]
             if self._split.leak_guard:
                 kinds = [(keep + copy, 0, _SPLIT)]

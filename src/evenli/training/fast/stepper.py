@@ -86,22 +86,22 @@ class Resident:
     def __init__(self, data: FlatTokens, device: Any, *, compiled: bool = False) -> None:
         arrays = (data.ids, data.types, data.starts, data.lengths, data.labels)
         ids, types, starts, lengths, self.labels = (torch.from_numpy(array).to(device, copy=True) for array in arrays)
-        self._all, self._pad = (ids, types, starts, lengths), data.pad
+        self._all = ids, types, starts, lengths
         self._cut = compile_static(cut, compiled)
 
     def batch(self, rows: Any, length: int) -> tuple[Any, Any, Any]:
         """Token ids, segment ids and a mask that is true on tokens, each [rows, length]."""
-        ids, types, keep = self._cut(rows, *self._all, length, self._pad)
+        ids, types, keep = self._cut(rows, *self._all, length)
         return ids, types, keep
 
 
-def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int, pad: int) -> tuple[Any, Any, Any]:
+def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int) -> tuple[Any, Any, Any]:
     """A padded batch out of flat tokens; pairs longer than ``length`` lose their end."""
     # No shape depends on the pairs, and nothing is read back: a recorded step may do neither.
     places = torch.arange(length, device=rows.device)
     keep = places < lengths[rows][:, None]
-    index = torch.where(keep, starts[rows][:, None] + places, 0)
-    return torch.where(keep, ids[index].long(), pad), torch.where(keep, types[index].long(), 0), keep
+    index = torch.where(keep, starts[rows][:, None] + places, len(ids) - 1)  # the last entry is that of padding
+    return ids[index].long(), types[index].long(), keep
 
 
 def score(forward: Any, data: FlatTokens, device: Any, longest: int) -> NDArray[np.float32]:

@@ -179,11 +179,12 @@ def written_files(results: SweepResult) -> list[str]:
 def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
-    shown = [row for response in results.responses if response.measure in MATRIX for row in response.rows()]
     # Two decimals, and no minus before a zero.
     rows = [
         {**row, "slope": round(row["slope"], 2) + 0.0}
-        for row in shown
+        for response in results.responses
+        if response.measure in MATRIX
+        for row in response.rows()
         if row["levels"] == "taught" and not math.isnan(row["slope"])
     ]
     if not rows:
@@ -226,24 +227,23 @@ def _associations(results: SweepResult) -> Table:
 
 
 def _print_published(rows: list[dict[str, str]], results: SweepResult, console: Console) -> None:
-    about, lines = ("source", "model", "statistic"), []
+    about, lines, notes = ("source", "model", "statistic"), [], list[str]()
     for row in rows:
         cells = [row[key] for key in about]
-        for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
+        for title, prefix, name in (("NLI-CoAL", "coal", "coal"), ("FN", "fn", "fn_bias")):
+            r, marked = row[f"{prefix}_corr"], row[f"{prefix}_sig"] == "yes"
             ours = getattr(results[name].axis["bias"], row["statistic"]).value
-            cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
+            cells += [r + ("*" if marked else " "), _correlation(ours)]
+            if marked and not notes:
+                notes.append("* marked significant by the authors.")
+            # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
+            if marked and row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
+                test = f"a two-sided test of {PUBLISHED_POINTS} points: p = {number(p)}"
+                notes.append(f"The mark on {title} {r} ({row['source']}) cannot come from {test}.")
         lines.append(cells)
     console.print(table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines))
-    columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
-    marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
-    if marked:
-        console.print("* marked significant by the authors.")
-    for row, title, prefix in marked:
-        # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
-        r = row[f"{prefix}_corr"]
-        if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
-            note = f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
-            console.print(escape(f"{note}points: p = {number(p)}."))
+    for note in notes:
+        console.print(escape(note))
 
 
 def _correlation(value: float) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.io import hash_text, iter_lines, read_json, read_rows, read_text, to_plain
-from evenli.core.parse import escape_cell, parse_json_object
+from evenli.core.parse import csv_line, parse_json_object
 from evenli.core.record import Record, RecordError
 from evenli.core.store import RunDir
 from evenli.training.meta.mixture import Levels
@@ -226,13 +224,9 @@ class MetaFolder:
     def write_results(self, results: SweepResult) -> None:
         """Write ``results.json``, and ``response.csv`` if there are mixtures."""
         self._dir.write_json("results.json", results.to_dict())
-        rows = [row for response in results.responses for row in response.rows()]
+        rows = to_plain([row for response in results.responses for row in response.rows()])
         if rows:
-            text = io.StringIO()
-            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({key: escape_cell(cell) for key, cell in row.items()} for row in to_plain(rows))
-            self._dir.write("response.csv", text.getvalue())
+            self._dir.write("response.csv", "".join(map(csv_line, [rows[0], *(row.values() for row in rows)])))
 
     def _save(self, name: str, array: NDArray[Any]) -> None:
         self._dir.write(name, lambda file: np.save(file, array))

@@ -287,15 +287,17 @@ def correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
     usable = ~(np.isnan(rows).any(axis=1) | _is_constant(rows))
     rows = np.round(rows[usable], _DIGITS)
     if statistic == "kendall":
-        values[usable] = _tau_b(levels, rows)
-        return values
-    # Spearman's rho is Pearson's r of the ranks.
-    if statistic == "spearman":
-        levels, rows = rankdata(levels), rankdata(rows, axis=1)
-    x = levels - levels.mean()
-    y = rows - rows.mean(axis=1, keepdims=True)
+        # tau-b is Pearson's r of the signs of all differences, whose mean over both orders of a pair is 0.
+        first, second = np.triu_indices(levels.size, k=1)
+        # 32-bit floats count pairs exactly, in half the memory.
+        x, y = (np.sign(of[..., second] - of[..., first]).astype(np.float32) for of in (levels, rows))
+    else:
+        # Spearman's rho is Pearson's r of the ranks.
+        if statistic == "spearman":
+            levels, rows = rankdata(levels), rankdata(rows, axis=1)
+        x, y = levels - levels.mean(), rows - rows.mean(axis=1, keepdims=True)
     # Rounding can push a perfect line past 1.
-    values[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
+    values[usable] = np.clip((y @ x) / np.sqrt((x @ x) * (y * y).sum(axis=1), dtype=np.float64), -1, 1)
     return values
 
 
@@ -303,15 +305,6 @@ def _is_constant(rows: Values) -> NDArray[np.bool_]:
     """Whether a row is the same everywhere but for rounding, [rows]."""
     size = np.maximum(1.0, np.abs(rows).max(axis=1))
     return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _SAME * size)
-
-
-def _tau_b(levels: Values, rows: Values) -> Values:
-    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied."""
-    first, second = np.triu_indices(levels.size, k=1)
-    # 32-bit floats count pairs exactly, in half the memory.
-    x = np.sign(levels[second] - levels[first]).astype(np.float32)
-    y = np.sign(rows[:, second] - rows[:, first]).astype(np.float32)
-    return cast(Values, (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64))
 
 
 def pearson_p(r: float, n: int) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from evenli.audit.models.loading import pick_device, position_limit
+from evenli.audit.models.loading import longest_input, pick_device
 from evenli.core.format import percent
 from evenli.training.base import load_base
 from evenli.training.data import Examples, FlatTokens, tokenise
@@ -56,7 +56,7 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
                 "the paper starts from a model fine-tuned on NLI"
             )
         # All models share the tokens; only labels change between them.
-        limit = min(recipe.max_length, position_limit(start.model.config) or recipe.max_length)
+        limit = longest_input(start.model.config, recipe.max_length)
         train, *held_out = (tokenise(_examples(folder.pairs(split)), start.tokenizer, limit) for split in SPLITS)
         trainer = Trainer(start.model, train, recipe, device=place, graph=settings.graph, fresh=start.fresh)
         done = len(cells) - len(missing)
