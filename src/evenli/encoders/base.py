@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -19,7 +18,7 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
-from evenli.encoders.settings import POOLINGS as POOLINGS
+from evenli.encoders.settings import LoadSettings
 
 Embeddings = NDArray[np.float32]
 MITIGATED = "mitigated.json"  # the file that makes a directory a mitigated encoder
@@ -48,16 +47,8 @@ class Encoder(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class EncoderRequest:
+class EncoderRequest(LoadSettings):
     """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
-
-    pooling: str | None = None  # mean, cls or max; None where the encoder's own files decide
-    device: str | None = None
-    online: bool = False
-
-    def __post_init__(self) -> None:
-        check_pooling(self.pooling)
 
     def keep_pooling(self, name: str, own: str = "") -> None:
         """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""
@@ -94,7 +85,7 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
     kind, target = parse_spec(spec)
-    request = EncoderRequest(pooling, device, online)
+    request = EncoderRequest(pooling=pooling, device=device, online=online)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
@@ -155,12 +146,6 @@ def parts_of(spec: str) -> list[str]:
         return [target]
     folder, _, vectors = target.rpartition(",")
     return [folder, vectors] if folder and vectors else [target.rstrip(",")]
-
-
-def check_pooling(pooling: str | None) -> None:
-    """Refuse an unknown way of pooling."""
-    if pooling is not None and pooling not in POOLINGS:
-        raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
 
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:

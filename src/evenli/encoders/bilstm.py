@@ -223,17 +223,9 @@ class BiLSTMMax:
         run.write("config.json", json_text(config))
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        vectors: WordVectors | None = None,
-        device: str | None = None,
-        v1_padding: bool | None = None,
-    ) -> BiLSTMMax:
+    def load(cls, folder: str | Path, *, vectors: WordVectors | None = None, device: str | None = None) -> BiLSTMMax:
         """Read what ``save`` wrote; ``vectors`` are those it was trained on, for words it has not met."""
-        folder = Path(folder)
-        config, weights, stored = _read(folder)
+        config, weights, stored = _read(Path(folder))
         if vectors is not None:  # those of another space would give embeddings without any sign of it
             rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
             fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
@@ -246,7 +238,7 @@ class BiLSTMMax:
             hidden=config["hidden"],
             weights=weights,
             device=device,
-            v1_padding=config["v1_padding"] if v1_padding is None else v1_padding,
+            v1_padding=config["v1_padding"],
         )
         encoder.vocabulary.known(stored.words)
         return encoder
@@ -305,8 +297,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
     if vectors is None and isinstance(stored, str) and Path(stored).is_file():
         loaded = load_vectors(stored)
         vectors = loaded if loaded.identity == wanted else None
-    # As V1 is evaluated: one sentence at a time, where there is no padding.
-    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device, v1_padding=False)
+    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device)
+    encoder.v1_padding = False  # as V1 is evaluated: one sentence at a time, where there is no padding
     if vectors is None:
         encoder.note = (
             f"{folder}: the vectors it was trained on ({config.get('vectors')}) are not at hand, so words it did not "

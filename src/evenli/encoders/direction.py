@@ -83,13 +83,8 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
     """Compute the direction from word pairs.
 
     A pair without both vectors is left out and named in ``missing``. A pair that has the same two vectors as an earlier
-    one (``She-He`` in a lower-case vocabulary) is left out too: it would count twice.
-
-    Args:
-        vectors: The word vectors.
-        pairs: ``"ten"``, ``"long"``, (female, male) pairs, or a file of them: ``.csv`` or ``.tsv`` with the columns
-            female and male, or ``.txt`` with two words a line.
-        unit: Bring vectors to length 1 first, as debiaswe does, so that every pair has a like say.
+    one (``She-He`` in a lower-case vocabulary) is left out too: it would count twice. ``unit`` brings vectors to length
+    1 first, as debiaswe does, so that every pair has a like say. ``pairs`` are as ``read_pairs`` takes them.
     """
     used, missing, repeated = _resolve(vectors, read_pairs(pairs))
     if len(used) < FEWEST:
@@ -131,7 +126,10 @@ def direction_from_sentences(
 
 
 def read_pairs(pairs: Pairs) -> list[Pair]:
-    """Pairs (female, male) of a shipped list, a file or a sequence."""
+    """Pairs (female, male): of a shipped list (``"ten"``, ``"long"``), of a sequence, or of a file.
+
+    A file is ``.csv`` or ``.tsv`` with the columns female and male, or ``.txt`` with two words a line.
+    """
     if isinstance(pairs, str) and pairs in LISTS:
         table = "direction_pairs_cjk.csv" if pairs in {"ja", "zh"} else "direction_pairs.csv"
         return [(r["female"], r["male"]) for r in read_table(table) if r["list"] == pairs]
@@ -314,8 +312,7 @@ def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: boo
 def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
     of_unit, of_raw = _component(scaled), _component(raw)
     vector, spectrum = of_unit if unit else of_raw
-    explained: dict[str, Any] = {"explained_unit": of_unit[1][0], "explained_raw": of_raw[1][0]}
-    return GenderDirection(vector=vector, spectrum=spectrum, unit=unit, count=len(raw), **explained, **about)
+    return GenderDirection(vector, of_unit[1][0], of_raw[1][0], spectrum, unit, count=len(raw), **about)
 
 
 def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...]]:

@@ -173,3 +173,9 @@ def basis(rows: FloatArray) -> FloatArray:
     """Orthonormal rows with the same span."""
     _, sigma, axes = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(axes[sigma > sigma[0] * 1e-9], dtype=np.float64)
+
+
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Rows at length 1; zeros stay zeros."""
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)

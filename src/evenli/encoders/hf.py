@@ -19,7 +19,7 @@ from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
 from evenli.core.parse import check_regular, parse_json
-from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
+from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest
 from evenli.encoders.configured import MODULES, Configured, read_modules
 
 _LIBRARY = "sentence_transformers."
@@ -42,7 +42,7 @@ class TransformerEncoder:
         batch_size: int = 64,
         online: bool = False,
     ) -> None:
-        check_pooling(pooling)
+        EncoderRequest(pooling=pooling)  # refuses an unknown one
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
         self._device = loading.pick_device(self._torch, device)

@@ -17,7 +17,7 @@ from evenli.audit.models.onnx import OnnxGraph, limits_beside, open_tokenizer
 from evenli.core.errors import InputError, ModelError
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text
-from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError, check_pooling
+from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError
 from evenli.encoders.configured import Configured
 
 _POOLED = "sentence_embedding"
@@ -36,7 +36,7 @@ class OnnxEncoder:
     """
 
     def __init__(self, target: str | Path, pooling: str | None = None, *, batch_size: int = 64) -> None:
-        check_pooling(pooling)
+        EncoderRequest(pooling=pooling)  # refuses an unknown one
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")

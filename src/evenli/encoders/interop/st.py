@@ -13,7 +13,8 @@ from evenli.core.errors import system_failure
 from evenli.core.extras import need
 from evenli.core.parse import csv_line
 from evenli.encoders.interop import PRIMARY, seat_metrics
-from evenli.encoders.seat import AVERAGED, Level, SeatSettings, choose_tests, texts_of
+from evenli.encoders.seat import AVERAGED, choose_tests, texts_of
+from evenli.encoders.settings import Level, SeatSettings
 
 need("sentence_transformers", extra="bench", purpose="the SEAT evaluator")
 # The old place warns where the new one exists.

@@ -28,7 +28,8 @@ from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling,
 from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
 from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.encoders.seat import AVERAGED, AssociationResult, average_estimate, encode_tests, seat, seat_tests, texts_of
+from evenli.encoders.seat import AVERAGED, average_estimate, encode_tests, seat, seat_tests, texts_of
+from evenli.encoders.seat.association import AssociationResult
 from evenli.encoders.senteval import TaskResult, senteval
 from evenli.encoders.senteval.data import task_folder
 from evenli.encoders.settings import ReportSettings as ReportSettings

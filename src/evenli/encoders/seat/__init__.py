@@ -25,10 +25,9 @@ from evenli.core.io import hash_text, iter_rows, read_json
 from evenli.core.record import Number, Record
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
 from evenli.encoders.seat import association
-from evenli.encoders.seat.association import DEFAULTS, UnitSets, Values
-from evenli.encoders.seat.association import AssociationResult as AssociationResult
-from evenli.encoders.seat.association import Level as Level
-from evenli.encoders.seat.association import SeatSettings as SeatSettings
+from evenli.encoders.seat.association import DEFAULTS, AssociationResult, UnitSets, Values
+from evenli.encoders.settings import Level
+from evenli.encoders.settings import SeatSettings as SeatSettings
 from evenli.words import read_table
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")

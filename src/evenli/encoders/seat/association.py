@@ -21,9 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
-from evenli.encoders.settings import Level as Level
-from evenli.encoders.settings import SeatSettings as SeatSettings
-from evenli.encoders.settings import Sides as Sides
+from evenli.encoders.settings import SeatSettings, Sides
 
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]
