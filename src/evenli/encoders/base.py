@@ -179,7 +179,7 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
     # A function of the user may return anything, and a wrong shape would pass silently into every figure.
     problem = ""
     try:
-        rows = np.asarray(_detached(output))
+        rows = np.asarray(detached(output))
     except (ValueError, TypeError, RuntimeError) as error:
         what = "rows of unequal length" if "inhomogeneous" in str(error) else f"what is no array ({error})"
         raise ModelError(f"{name} gave {what}; {_EXPECTED}") from error
@@ -228,10 +228,10 @@ def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return f, m
 
 
-def _detached(output: Any) -> Any:
+def detached(output: Any) -> Any:
     """Tensors of torch as arrays: without gradient, off the GPU, in a type that numpy has."""
     if isinstance(output, list | tuple):
-        return [_detached(row) if hasattr(row, "detach") else row for row in output]
+        return [detached(row) if hasattr(row, "detach") else row for row in output]
     if not hasattr(output, "detach"):
         return output
     plain = output.detach().cpu()

@@ -88,18 +88,11 @@ def check_dtype(dtype: str, device: str, known: Sequence[str] = DTYPES) -> Any:
 class BiLSTMMax:
     """A single-layer bidirectional LSTM with max pooling.
 
-    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``.
-
-    Args:
-        vectors: Word vectors, not trained, or a vocabulary over them with markers of its own.
-        hidden: Width of each direction; embeddings have twice as many dimensions.
-        weights: Tensors named as in ``torch.nn.LSTM``; None starts at random from the seed.
-        seed: Of the random start.
-        device: None picks the fastest there is.
-        v1_padding: Let the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1
-            does; embeddings then depend on the batch.
-        dtype: ``float32``; on CUDA also ``tf32`` and ``float16``. None is tf32 on CUDA, float32 elsewhere.
-        batch_size: Sentences encoded at a time.
+    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``. The vectors are not trained;
+    a vocabulary over them may bring markers of its own. Embeddings have twice as many dimensions as ``hidden``.
+    ``weights`` are named as in ``torch.nn.LSTM``; without them it starts at random from the seed. ``v1_padding`` lets
+    the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1 does; embeddings then
+    depend on the batch. ``dtype`` is one of DTYPES, all but float32 for CUDA; by default tf32 there, else float32.
     """
 
     def __init__(
@@ -161,7 +154,7 @@ class BiLSTMMax:
         waiting: list[tuple[Any, Any]] = []
         for at in range(0, len(texts), _AHEAD):
             tokens = self.vocabulary.tokens(texts[at : at + _AHEAD])
-            rows = torch.empty(len(tokens), self.dimension, device=self.device)
+            rows = torch.empty(len(tokens.lengths), self.dimension, device=self.device)
             for which, outputs, lengths in self._outputs(tokens):
                 rows[which] = pool(outputs, lengths if self.v1_padding else None).float()
             # A copy to the host waits for the device, so it comes after the work that follows is handed over.

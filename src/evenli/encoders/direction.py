@@ -206,15 +206,6 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
     return Nearest(first(order[::-1]), first(order))
 
 
-class LeaveOneOut(Record, frozen=True):
-    """Cosines of a direction with those that lack one of its pairs."""
-
-    digits: ClassVar[int | None] = None
-
-    lowest: float
-    mean: float
-
-
 class DirectionSummary(Record, frozen=True):
     """A gender direction without its numbers.
 
@@ -226,7 +217,7 @@ class DirectionSummary(Record, frozen=True):
         missing: Pairs without a vector.
         explained: Share of the variance of the pairs that the first component explains.
         explained_raw: The same with the lengths of the vectors kept.
-        leave_one_out: How far one pair turns it.
+        leave_one_out: How far one pair turns it: the lowest and the mean cosine with directions that lack one.
         agreement: Cosine with the direction of another pair list, by its name.
         female: Nearest words with their cosines.
         male: The same on the other side.
@@ -241,7 +232,7 @@ class DirectionSummary(Record, frozen=True):
     missing: list[tuple[str, str]]
     explained: float
     explained_raw: float
-    leave_one_out: LeaveOneOut
+    leave_one_out: dict[str, float]
     agreement: dict[str, float]
     female: tuple[tuple[str, float], ...]
     male: tuple[tuple[str, float], ...]
@@ -274,7 +265,7 @@ def describe_direction(
         missing=list(direction.missing),
         explained=direction.explained_unit,
         explained_raw=direction.explained_raw,
-        leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
+        leave_one_out={"lowest": min(cosines), "mean": float(np.mean(cosines))},
         agreement=agrees,
         **words._asdict(),
     )

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -68,14 +68,9 @@ class HardDebiased(Record, frozen=True):
     folder: Path | None = None
 
     @property
-    def path(self) -> Path:
-        """What was written."""
-        return cast(Path, self.file or self.folder)
-
-    @property
     def spec(self) -> str:
         """The encoder it is."""
-        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
+        return f"vectors:{self.file}" if self.file else f"mitigated:{self.folder}"
 
 
 def gender_specific_words() -> frozenset[str]:

@@ -187,8 +187,7 @@ class Labelled:
 
     def leakage(self, seed: int) -> Leakage:
         """How well probes find the classes."""
-        generator = np.random.default_rng(seed)
-        return leakage(self.train, self.train_classes, self.test, self.test_classes, generator)
+        return leakage(self.train, self.train_classes, self.test, self.test_classes, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)

@@ -72,13 +72,12 @@ class OnnxEncoder:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
         tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
-        embeddings: Embeddings | None = None
-        for rows in self._batches(tokens.lengths):
-            pooled = self._run(tokens[rows])
-            if embeddings is None:
-                embeddings = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
-            embeddings[rows] = pooled
-        return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
+        pooled = [(rows, self._run(tokens[rows])) for rows in self._batches(tokens.lengths)]
+        width = pooled[0][1].shape[1] if pooled else self.dimension or 0
+        embeddings = np.zeros((len(texts), width), dtype=np.float32)
+        for rows, values in pooled:
+            embeddings[rows] = values
+        return embeddings
 
     def _batches(self, lengths: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
         # Texts of similar length share a batch; those without a token stay out, their rows are zero.

@@ -122,14 +122,10 @@ def encoder_report(
     out: str | Path | None = None,
     on_step: OnStep = lambda encoder, figure: None,
 ) -> EncoderReport:
-    """Compare encoders with the first of them.
+    """Compare encoders, as ``load_encoder`` takes them, with the first of them, which is the unmitigated one.
 
-    Args:
-        specs: Encoders as ``load_encoder`` takes them, the unmitigated one first.
-        settings: Seeds, sizes, SentEval tasks, pooling and device.
-        data: Directory of the SentEval data; None leaves SentEval out.
-        out: Directory where every figure is stored at once and looked up before it is computed; None stores nothing.
-        on_step: Called with encoder and figure before something is computed.
+    Without a directory of SentEval ``data`` that is left out. In the directory ``out`` every figure is stored at once
+    and looked up before it is computed. ``on_step`` is called with encoder and figure before something is computed.
     """
     if not specs:
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")

@@ -155,8 +155,7 @@ class UnitSets:
         self.units, self._ddof = [_unit(part) for part in sets], ddof
         self.index: list[Index] = [np.arange(len(part)) for part in sets]
         if words is not None:
-            numbered = (np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words)
-            self.index = [numbers.astype(np.intp) for numbers in numbered]
+            self.index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words]
 
     @cached_property
     def associations(self) -> Values:
