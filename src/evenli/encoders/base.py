@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -18,6 +19,7 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
+from evenli.core.settings import internal
 from evenli.encoders.settings import LoadSettings
 
 Embeddings = NDArray[np.float32]
@@ -47,8 +49,11 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
 class EncoderRequest(LoadSettings):
     """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
+
+    device: str | None = internal(None, "Where to compute; a backend refuses a device that it does not have.")
 
     def keep_pooling(self, name: str, own: str = "") -> None:
         """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""

@@ -150,7 +150,10 @@ def gendered_set() -> GenderedSet:
     others = cycle(scenes[_SCENES["probe"]])
     domain = [_in_scene(scene, pair, article=True) for pair in fitted for scene in islice(others, _AGAIN)]
     fit, probe, test = (tuple(pairs[part]) for part in ("fit", "probe", "test"))
-    return GenderedSet(fit, probe, test, _neutral(), tuple(domain))
+    specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
+    rows = read_table("professions.csv", ("word", "definitional"))
+    neutral = (row["word"] for row in rows if abs(float(row["definitional"])) < _MOST_DEFINITIONAL)
+    return GenderedSet(fit, probe, test, tuple(word for word in neutral if word not in specific), tuple(domain))
 
 
 def _in_scene(scene: str, pair: tuple[str, str], *, article: bool) -> SentencePair:
@@ -271,14 +274,6 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
     half = np.random.default_rng(0).permutation(len(texts)) < len(texts) // 2
     train, test = (tuple(texts[at] for at in np.flatnonzero(half == side)) for side in (True, False))
     return ProbeText(str(path), train, test)
-
-
-def _neutral() -> tuple[str, ...]:
-    """Occupations whose names say no gender."""
-    specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
-    rows = read_table("professions.csv", ("word", "definitional"))
-    rows = [row for row in rows if abs(float(row["definitional"])) < _MOST_DEFINITIONAL]
-    return tuple(row["word"] for row in rows if row["word"] not in specific)
 
 
 def _persons() -> list[tuple[str, str]]:
