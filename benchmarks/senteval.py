@@ -21,7 +21,7 @@ from sklearn.neural_network import MLPClassifier
 
 from evenli.encoders.base import encode_checked, load_encoder
 from evenli.encoders.senteval.data import read_task
-from evenli.encoders.senteval.fitting import DECAYS, Fits, Fitter, SklearnFitter, TorchFitter, evaluate
+from evenli.encoders.senteval.fitting import DECAYS, Fits, SklearnFitter, TorchFitter, evaluate
 from evenli.encoders.senteval.lockstep import FitRecipe
 
 
@@ -38,7 +38,7 @@ def main() -> None:
         u, v = both[: len(task)], both[len(task) :]
         x, labels = torch.cat([(u - v).abs(), u * v], dim=1) if task.others else u, task.labels
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-            fitters: dict[str, Fitter] = {
+            fitters: dict[str, Any] = {
                 "evenli": TorchFitter(x, labels, FitRecipe(), seed, name),
                 "LogisticRegression": SklearnFitter(x.numpy(), labels, seed),
                 "MLPClassifier": AdamFitter(x.numpy(), labels, seed),

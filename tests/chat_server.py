@@ -23,7 +23,7 @@ def read_question(text: str) -> tuple[View, str, str]:
     """Which view asks, and for which pair."""
     for view in VIEWS:
         if text.startswith(view.beginning + "\n\n"):
-            first, second, _ = view.prompt.fields
+            first, second = view.prompt["premise"], view.prompt["hypothesis"]
             found = re.search(rf"\n\n{first}: (.*)\n{second}: (.*)\n", text)
             assert found is not None
             return view, found[1], found[2]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from evenli.encoders.seat import average_effect, read_test, seat_tests
-from evenli.encoders.seat.association import SeatSettings, association_test
+from evenli.encoders.seat.association import association_test
+from evenli.encoders.settings import SeatSettings
 from evenli.words import read_table
 from studies.ledger.ledger import Published, Row, chapter, public_file
 

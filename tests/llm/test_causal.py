@@ -258,7 +258,7 @@ def test_other_languages_are_asked_in_their_own_words(folder: Path, lang: str) -
     gold = gold_pairs(lang).frame.head(2)
     prepared = model.prepare(gold["premise"].to_list(), gold["hypothesis"].to_list())
     assert np.isfinite(model.logits(prepared.items)).all()
-    assert {view.prompt.name for view in model.views} == {one.name for one in prompts(lang)}
+    assert {view.prompt["name"] for view in model.views} == {row["name"] for row in prompts(lang)}
 
 
 def test_what_cannot_be_asked_is_one_line(folder: Path, tmp_path: Path) -> None:

@@ -491,7 +491,7 @@ def test_every_wording_is_complete_in_every_language() -> None:
             assert text.startswith(view.beginning) and text.index("PREMISE") < text.index("HYPOTHESIS")
             assert [view.label_of(view.answers[label]) for label in LABELS] == list(LABELS)
             assert [view.parse(view.answers[label]) for label in LABELS] == list(LABELS)
-            listed = [text.index(view.prompt.options[label]) for label in view.order]
+            listed = [text.index(view.prompt[label]) for label in view.order]
             assert listed == sorted(listed)
 
 

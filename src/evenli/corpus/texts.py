@@ -132,7 +132,7 @@ def print_direction(summary: DirectionSummary | ContextualSummary) -> None:
     print(
         f"first component: {percent(summary.explained, 1)} of the variance of the pairs (lengths kept: "
         f"{percent(summary.explained_raw, 1)}); without one pair the direction turns to cosine "
-        f"{number(summary.leave_one_out.lowest)} at worst{agreement}"
+        f"{number(summary.leave_one_out['lowest'])} at worst{agreement}"
     )
     for side in SIDES:
         words = getattr(summary, side)

@@ -19,7 +19,8 @@ from evenli.core.binary import read_array
 from evenli.core.errors import InputError, ModelError, foreign_code, translated
 from evenli.core.io import hash_files, hash_text, write_atomic
 from evenli.core.registry import ENCODERS
-from evenli.encoders.settings import POOLINGS as POOLINGS
+from evenli.core.settings import internal
+from evenli.encoders.settings import LoadSettings
 
 Embeddings = NDArray[np.float32]
 MITIGATED = "mitigated.json"  # the file that makes a directory a mitigated encoder
@@ -48,16 +49,11 @@ class Encoder(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class EncoderRequest:
+@dataclass(frozen=True, kw_only=True)
+class EncoderRequest(LoadSettings):
     """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
 
-    pooling: str | None = None  # mean, cls or max; None where the encoder's own files decide
-    device: str | None = None
-    online: bool = False
-
-    def __post_init__(self) -> None:
-        check_pooling(self.pooling)
+    device: str | None = internal(None, "Where to compute; a backend refuses a device that it does not have.")
 
     def keep_pooling(self, name: str, own: str = "") -> None:
         """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""
@@ -94,7 +90,7 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
     kind, target = parse_spec(spec)
-    request = EncoderRequest(pooling, device, online)
+    request = EncoderRequest(pooling=pooling, device=device, online=online)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
@@ -157,12 +153,6 @@ def parts_of(spec: str) -> list[str]:
     return [folder, vectors] if folder and vectors else [target.rstrip(",")]
 
 
-def check_pooling(pooling: str | None) -> None:
-    """Refuse an unknown way of pooling."""
-    if pooling is not None and pooling not in POOLINGS:
-        raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
-
-
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     """Encode, and refuse what is no row of finite numbers per text."""
     # A checkpoint whose parts do not fit each other fails in any way its library likes.
@@ -194,7 +184,7 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
     # A function of the user may return anything, and a wrong shape would pass silently into every figure.
     problem = ""
     try:
-        rows = np.asarray(_detached(output))
+        rows = np.asarray(detached(output))
     except (ValueError, TypeError, RuntimeError) as error:
         what = "rows of unequal length" if "inhomogeneous" in str(error) else f"what is no array ({error})"
         raise ModelError(f"{name} gave {what}; {_EXPECTED}") from error
@@ -243,10 +233,10 @@ def paired(female: ArrayLike, male: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return f, m
 
 
-def _detached(output: Any) -> Any:
+def detached(output: Any) -> Any:
     """Tensors of torch as arrays: without gradient, off the GPU, in a type that numpy has."""
     if isinstance(output, list | tuple):
-        return [_detached(row) if hasattr(row, "detach") else row for row in output]
+        return [detached(row) if hasattr(row, "detach") else row for row in output]
     if not hasattr(output, "detach"):
         return output
     plain = output.detach().cpu()

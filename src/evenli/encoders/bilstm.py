@@ -88,18 +88,11 @@ def check_dtype(dtype: str, device: str, known: Sequence[str] = DTYPES) -> Any:
 class BiLSTMMax:
     """A single-layer bidirectional LSTM with max pooling.
 
-    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``.
-
-    Args:
-        vectors: Word vectors, not trained, or a vocabulary over them with markers of its own.
-        hidden: Width of each direction; embeddings have twice as many dimensions.
-        weights: Tensors named as in ``torch.nn.LSTM``; None starts at random from the seed.
-        seed: Of the random start.
-        device: None picks the fastest there is.
-        v1_padding: Let the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1
-            does; embeddings then depend on the batch.
-        dtype: ``float32``; on CUDA also ``tf32`` and ``float16``. None is tf32 on CUDA, float32 elsewhere.
-        batch_size: Sentences encoded at a time.
+    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``. The vectors are not trained;
+    a vocabulary over them may bring markers of its own. Embeddings have twice as many dimensions as ``hidden``.
+    ``weights`` are named as in ``torch.nn.LSTM``; without them it starts at random from the seed. ``v1_padding`` lets
+    the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1 does; embeddings then
+    depend on the batch. ``dtype`` is one of DTYPES, all but float32 for CUDA; by default tf32 there, else float32.
     """
 
     def __init__(
@@ -161,7 +154,7 @@ class BiLSTMMax:
         waiting: list[tuple[Any, Any]] = []
         for at in range(0, len(texts), _AHEAD):
             tokens = self.vocabulary.tokens(texts[at : at + _AHEAD])
-            rows = torch.empty(len(tokens), self.dimension, device=self.device)
+            rows = torch.empty(len(tokens.lengths), self.dimension, device=self.device)
             for which, outputs, lengths in self._outputs(tokens):
                 rows[which] = pool(outputs, lengths if self.v1_padding else None).float()
             # A copy to the host waits for the device, so it comes after the work that follows is handed over.
@@ -223,17 +216,9 @@ class BiLSTMMax:
         run.write("config.json", json_text(config))
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        vectors: WordVectors | None = None,
-        device: str | None = None,
-        v1_padding: bool | None = None,
-    ) -> BiLSTMMax:
+    def load(cls, folder: str | Path, *, vectors: WordVectors | None = None, device: str | None = None) -> BiLSTMMax:
         """Read what ``save`` wrote; ``vectors`` are those it was trained on, for words it has not met."""
-        folder = Path(folder)
-        config, weights, stored = _read(folder)
+        config, weights, stored = _read(Path(folder))
         if vectors is not None:  # those of another space would give embeddings without any sign of it
             rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
             fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
@@ -246,7 +231,7 @@ class BiLSTMMax:
             hidden=config["hidden"],
             weights=weights,
             device=device,
-            v1_padding=config["v1_padding"] if v1_padding is None else v1_padding,
+            v1_padding=config["v1_padding"],
         )
         encoder.vocabulary.known(stored.words)
         return encoder
@@ -305,8 +290,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
     if vectors is None and isinstance(stored, str) and Path(stored).is_file():
         loaded = load_vectors(stored)
         vectors = loaded if loaded.identity == wanted else None
-    # As V1 is evaluated: one sentence at a time, where there is no padding.
-    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device, v1_padding=False)
+    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device)
+    encoder.v1_padding = False  # as V1 is evaluated: one sentence at a time, where there is no padding
     if vectors is None:
         encoder.note = (
             f"{folder}: the vectors it was trained on ({config.get('vectors')}) are not at hand, so words it did not "

@@ -63,12 +63,9 @@ def seat(
         result = run_seat(loaded, chosen, settings, step)
     if html is not None:
         write_page(seat_page(result, encoder), html)
-    if as_json:
-        content = result.to_dict()
-        content["settings"]["pooling"] = getattr(loaded, "pooling", loading.pooling)
-        terminal.print_json({"encoder": encoder, **content})
-        return
-    _show(associations(result))
+    content = result.to_dict()
+    content["settings"]["pooling"] = getattr(loaded, "pooling", loading.pooling)
+    _answer(as_json, {"encoder": encoder, **content}, associations(result))
 
 
 @with_settings(after={"tasks": ["pooling"]})
@@ -125,12 +122,9 @@ def senteval(
 def _print(result: SentEvalResult, as_json: bool) -> None:
     from evenli.encoders.senteval.tables import scores
 
-    if not as_json:
-        _show(scores(result))
-        return
-    for reason in result.missing.values():
+    for reason in result.missing.values() if as_json else ():  # people find them below the table
         terminal.warn(f"not run: {reason}")
-    terminal.print_json(result.to_dict())
+    _answer(as_json, result.to_dict(), scores(result))
 
 
 @with_settings(
@@ -174,12 +168,8 @@ def encoder_report(
 
         report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
     files = [] if out is None else [out / "report.json", *write_encoder_report(report, out, terminal.warn)]
-    if as_json:
-        terminal.print_json(report.to_dict())
-        return
-    _show(*report_blocks(report))
-    if files:
-        terminal.say(f"written: {', '.join(map(str, files))}")
+    written = [f"written: {', '.join(map(str, files))}"] if files else []
+    _answer(as_json, report.to_dict(), *report_blocks(report), *written)
 
 
 def _load(spec: str, settings: LoadSettings) -> Any:
@@ -210,22 +200,25 @@ def hard_debias(
 
     with terminal.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, settings, overwrite=overwrite)
-    if as_json:
-        terminal.print_json(result.to_dict())
-        return
-    terminal.say(f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes))
-    terminal.say(f"use it as {result.spec}")
-    if result.leakage is None:
-        terminal.say(f"what is left was not measured: {result.not_measured}")
-        return
-    _show(leakage_block(result.leakage.before, result.leakage.after, words=True))
+    measured: Block | str = f"what is left was not measured: {result.not_measured}"
+    if result.leakage is not None:
+        measured = leakage_block(result.leakage.before, result.leakage.after, words=True)
+    written = f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes)
+    _answer(as_json, result.to_dict(), written, f"use it as {result.spec}", measured)
 
 
-def _show(*blocks: Block) -> None:
+def _answer(as_json: bool, content: Any, *parts: Block | str) -> None:
+    """JSON, or else lines and tables for people."""
     from evenli.encoders.seat.tables import print_block
 
-    for block in blocks:
-        print_block(block, terminal.console())
+    if as_json:
+        terminal.print_json(content)
+        return
+    for part in parts:
+        if isinstance(part, str):
+            terminal.say(part)
+        else:
+            print_block(part, terminal.console())
 
 
 def mitigate_with(
@@ -248,18 +241,15 @@ def mitigate_with(
         result = mitigate_encoder(encoder, out, settings, overwrite=overwrite, on_step=step)
     if result.note:
         terminal.warn(result.note)
-    if as_json:
-        terminal.print_json({"folder": str(out), **result.to_dict()})
-        return
     used, eraser, left = result.fit, result.eraser, result.leakage
-    terminal.say(
+    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
+    fitted = (
         f"{out}: {result.method} on {used.pairs:,} sentence pairs ({used.source}), {eraser.rank} of "
         f"{eraser.dimension} dimensions removed; use it as mitigated:{out}"
     )
-    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
-    if left_out:
-        terminal.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
-    _show(leakage_block(left.before, left.after))
+    remarks = [f"left out of the fit: {left_out.replace('with without', 'without')}"] if left_out else []
+    content = {"folder": str(out), **result.to_dict()}
+    _answer(as_json, content, fitted, *remarks, leakage_block(left.before, left.after))
 
 
 COMMANDS = (

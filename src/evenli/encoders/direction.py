@@ -83,13 +83,8 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
     """Compute the direction from word pairs.
 
     A pair without both vectors is left out and named in ``missing``. A pair that has the same two vectors as an earlier
-    one (``She-He`` in a lower-case vocabulary) is left out too: it would count twice.
-
-    Args:
-        vectors: The word vectors.
-        pairs: ``"ten"``, ``"long"``, (female, male) pairs, or a file of them: ``.csv`` or ``.tsv`` with the columns
-            female and male, or ``.txt`` with two words a line.
-        unit: Bring vectors to length 1 first, as debiaswe does, so that every pair has a like say.
+    one (``She-He`` in a lower-case vocabulary) is left out too: it would count twice. ``unit`` brings vectors to length
+    1 first, as debiaswe does, so that every pair has a like say. ``pairs`` are as ``read_pairs`` takes them.
     """
     used, missing, repeated = _resolve(vectors, read_pairs(pairs))
     if len(used) < FEWEST:
@@ -131,7 +126,10 @@ def direction_from_sentences(
 
 
 def read_pairs(pairs: Pairs) -> list[Pair]:
-    """Pairs (female, male) of a shipped list, a file or a sequence."""
+    """Pairs (female, male): of a shipped list (``"ten"``, ``"long"``), of a sequence, or of a file.
+
+    A file is ``.csv`` or ``.tsv`` with the columns female and male, or ``.txt`` with two words a line.
+    """
     if isinstance(pairs, str) and pairs in LISTS:
         table = "direction_pairs_cjk.csv" if pairs in {"ja", "zh"} else "direction_pairs.csv"
         return [(r["female"], r["male"]) for r in read_table(table) if r["list"] == pairs]
@@ -208,15 +206,6 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
     return Nearest(first(order[::-1]), first(order))
 
 
-class LeaveOneOut(Record, frozen=True):
-    """Cosines of a direction with those that lack one of its pairs."""
-
-    digits: ClassVar[int | None] = None
-
-    lowest: float
-    mean: float
-
-
 class DirectionSummary(Record, frozen=True):
     """A gender direction without its numbers.
 
@@ -228,7 +217,7 @@ class DirectionSummary(Record, frozen=True):
         missing: Pairs without a vector.
         explained: Share of the variance of the pairs that the first component explains.
         explained_raw: The same with the lengths of the vectors kept.
-        leave_one_out: How far one pair turns it.
+        leave_one_out: How far one pair turns it: the lowest and the mean cosine with directions that lack one.
         agreement: Cosine with the direction of another pair list, by its name.
         female: Nearest words with their cosines.
         male: The same on the other side.
@@ -243,7 +232,7 @@ class DirectionSummary(Record, frozen=True):
     missing: list[tuple[str, str]]
     explained: float
     explained_raw: float
-    leave_one_out: LeaveOneOut
+    leave_one_out: dict[str, float]
     agreement: dict[str, float]
     female: tuple[tuple[str, float], ...]
     male: tuple[tuple[str, float], ...]
@@ -276,7 +265,7 @@ def describe_direction(
         missing=list(direction.missing),
         explained=direction.explained_unit,
         explained_raw=direction.explained_raw,
-        leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
+        leave_one_out={"lowest": min(cosines), "mean": float(np.mean(cosines))},
         agreement=agrees,
         **words._asdict(),
     )
@@ -314,8 +303,7 @@ def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: boo
 def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
     of_unit, of_raw = _component(scaled), _component(raw)
     vector, spectrum = of_unit if unit else of_raw
-    explained: dict[str, Any] = {"explained_unit": of_unit[1][0], "explained_raw": of_raw[1][0]}
-    return GenderDirection(vector=vector, spectrum=spectrum, unit=unit, count=len(raw), **explained, **about)
+    return GenderDirection(vector, of_unit[1][0], of_raw[1][0], spectrum, unit, count=len(raw), **about)
 
 
 def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...]]:

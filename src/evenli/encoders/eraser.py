@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.core.binary import read_arrays
 from evenli.core.errors import InputError, ModelError, translated
 from evenli.core.io import hash_text
-from evenli.encoders.base import Encoder, table, write_npz
+from evenli.encoders.base import Encoder, encode_checked, table, write_npz
 
 FloatArray = NDArray[np.float64]
 CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
@@ -58,8 +58,8 @@ class Eraser:
         """Embeddings without the concept; float32 stays float32."""
         rows = table(x, "the embeddings")
         if rows.shape[1] != self.dimension:
-            wanted = f"[n, {self.dimension}]"
-            raise InputError(f"the eraser is for embeddings {wanted}, found shape {rows.shape}; fit one for these")
+            wanted = f"{self.dimension} numbers for each text"
+            raise InputError(f"the eraser is for {wanted}, found embeddings of shape {rows.shape}; fit one for these")
         erased = rows - ((rows - self.centre) @ self.read.T) @ self.write.T
         return np.asarray(erased, dtype=np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
 
@@ -121,7 +121,7 @@ class Erased:
     check: tuple[str, ...] = CHECK
 
     def __post_init__(self) -> None:
-        before = self._base(self.check)
+        before = encode_checked(self.encoder, list(self.check))
         after = self.eraser(before)
         if not np.abs(after - before).max() > ROUNDING * np.abs(before).max():
             raise ModelError("the eraser changes nothing of the embeddings; fit it on those of this encoder")
@@ -143,15 +143,7 @@ class Erased:
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Embeddings [n, d] without the concept."""
-        return self.eraser(self._base(texts))
-
-    def _base(self, texts: Sequence[str]) -> NDArray[Any]:
-        embeddings = np.asarray(self.encoder.encode(list(texts)))
-        expected = (len(texts), self.eraser.dimension)
-        if embeddings.shape != expected:
-            shape = f"{expected[1]} numbers for each of {expected[0]} texts"
-            raise InputError(f"the eraser is for {shape}, the encoder gave shape {embeddings.shape}; fit another")
-        return embeddings
+        return self.eraser(encode_checked(self.encoder, list(texts)))
 
 
 def labelled(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
@@ -173,3 +165,9 @@ def basis(rows: FloatArray) -> FloatArray:
     """Orthonormal rows with the same span."""
     _, sigma, axes = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(axes[sigma > sigma[0] * 1e-9], dtype=np.float64)
+
+
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Rows at length 1; zeros stay zeros."""
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)

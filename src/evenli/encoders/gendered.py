@@ -4,9 +4,7 @@ The built-in set puts gender words and first names into scenes of daily life. It
 word and no scene: an eraser is fitted on one, probes learn from the second and are tested on the third. The words that
 make a gender direction (she, woman, mother, ...) are all in the first. Sentences and first names of the association
 tests of ``evenli.encoders.seat`` are in none of them, so that an effect after the mitigation is not one that was
-fitted away.
-
-What is left is measured by ``evenli.encoders.leakage``.
+fitted away. What is left is measured by ``evenli.encoders.leakage``.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, cycle, islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,12 +90,13 @@ class GenderedSet:
     def known_to(self, vectors: WordVectors) -> GenderedSet:
         """The pairs and occupations whose words have a vector: an encoder over these vectors leaves out the others."""
 
-        def known(pairs: tuple[SentencePair, ...]) -> tuple[SentencePair, ...]:
-            return tuple(pair for pair in pairs if all(vectors.find(word) >= 0 for word in pair.words))
+        def known(words: Iterable[str]) -> bool:
+            return all(vectors.find(word) >= 0 for word in words)
 
-        jobs = tuple(word for word in self.occupations if (vectors.rows(word.split()) >= 0).all())
-        parts = {part: known(getattr(self, part)) for part in ("fit", "probe", "test", "domain")}
-        kept = replace(self, occupations=jobs, **parts)  # type: ignore[arg-type]  # all of them are pairs
+        pairs: dict[str, Any] = {}
+        for part in ("fit", "probe", "test", "domain"):
+            pairs[part] = tuple(pair for pair in getattr(self, part) if known(pair.words))
+        kept = replace(self, occupations=tuple(word for word in self.occupations if known(word.split())), **pairs)
         counts = {part: len(getattr(kept, part)) for part in ("fit", "probe", "test", "occupations")}
         if min(counts.values()) < _FEWEST:
             listed = ", ".join(f"{part} {count}" for part, count in counts.items())
@@ -151,7 +150,10 @@ def gendered_set() -> GenderedSet:
     others = cycle(scenes[_SCENES["probe"]])
     domain = [_in_scene(scene, pair, article=True) for pair in fitted for scene in islice(others, _AGAIN)]
     fit, probe, test = (tuple(pairs[part]) for part in ("fit", "probe", "test"))
-    return GenderedSet(fit, probe, test, _neutral(), tuple(domain))
+    specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
+    rows = read_table("professions.csv", ("word", "definitional"))
+    neutral = (row["word"] for row in rows if abs(float(row["definitional"])) < _MOST_DEFINITIONAL)
+    return GenderedSet(fit, probe, test, tuple(word for word in neutral if word not in specific), tuple(domain))
 
 
 def _in_scene(scene: str, pair: tuple[str, str], *, article: bool) -> SentencePair:
@@ -214,16 +216,12 @@ def _gendered_texts(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[t
         changes = swapper.explain(text)
         genders = {classes.get(change.word, classes.get(change.word.lower())) for change in changes}
         words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
-        if not changes:
-            skipped["without a gender word"] += 1
-        elif genders >= {FEMALE, MALE}:
-            skipped["both genders"] += 1
-        elif None in genders:
-            skipped["a word of no listed gender"] += 1
-        elif genders == {FEMALE}:
-            yield SentencePair(text, swapper(text), words), FEMALE
-        else:
-            yield SentencePair(swapper(text), text, words), MALE
+        holds = (not changes, genders >= {FEMALE, MALE}, None in genders)
+        if any(holds):
+            skipped[_REASONS[holds.index(True)]] += 1
+            continue
+        versions = (text, swapper(text)) if genders == {FEMALE} else (swapper(text), text)
+        yield SentencePair(*versions, words), FEMALE if genders == {FEMALE} else MALE
 
 
 def _spread(items: list[T], limit: int) -> list[T]:
@@ -276,14 +274,6 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
     half = np.random.default_rng(0).permutation(len(texts)) < len(texts) // 2
     train, test = (tuple(texts[at] for at in np.flatnonzero(half == side)) for side in (True, False))
     return ProbeText(str(path), train, test)
-
-
-def _neutral() -> tuple[str, ...]:
-    """Occupations whose names say no gender."""
-    specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
-    rows = read_table("professions.csv", ("word", "definitional"))
-    rows = [row for row in rows if abs(float(row["definitional"])) < _MOST_DEFINITIONAL]
-    return tuple(row["word"] for row in rows if row["word"] not in specific)
 
 
 def _persons() -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from evenli.core.store import replacing
 from evenli.encoders import mitigation
 from evenli.encoders.base import resolved_spec, write_npz
 from evenli.encoders.direction import GenderDirection, Pairs, bias_of, gender_direction, read_pairs
-from evenli.encoders.eraser import FloatArray
+from evenli.encoders.eraser import FloatArray, unit_rows
 from evenli.encoders.gendered import FEMALE, MALE
 from evenli.encoders.leakage import Residual, leakage, neighbour_clustering
 from evenli.encoders.mitigation import VECTORS, Mitigated, StoredFile, Unmitigated
@@ -68,14 +68,9 @@ class HardDebiased(Record, frozen=True):
     folder: Path | None = None
 
     @property
-    def path(self) -> Path:
-        """What was written."""
-        return cast(Path, self.file or self.folder)
-
-    @property
     def spec(self) -> str:
         """The encoder it is."""
-        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
+        return f"vectors:{self.file}" if self.file else f"mitigated:{self.folder}"
 
 
 def gender_specific_words() -> frozenset[str]:
@@ -107,27 +102,27 @@ def hard_debias(
     neutral = np.fromiter((word not in keep for word in vectors.words), dtype=bool, count=len(vectors))
 
     matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
-    for part, rows in _unit_rows(vectors):
+    for part, rows in _unit_parts(vectors):
         rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
-        matrix[part] = _unit(rows)
+        matrix[part] = unit_rows(rows)
     both = itertools.product(read_pairs(equalize), (str.lower, str.title, str.upper))
     forms = dict.fromkeys(tuple(vectors.index.get(form(word), -1) for word in pair) for pair, form in both)
     pairs = [(a, b) for a, b in forms if min(a, b) >= 0 and a != b and matrix[a].any() and matrix[b].any()]
     for a, b in pairs:
-        first, second = (_unit(matrix[row].astype(float)) for row in (a, b))
+        first, second = (unit_rows(matrix[row].astype(float)) for row in (a, b))
         middle = (first + second) / 2
         y = middle - (middle @ g) * g
         z = np.sqrt(max(0.0, 1 - float(y @ y)))
         # Stored vectors are float32: below its rounding, neither word leans to a side.
         z = -z if (first - second) @ g < -1e-6 else z
-        matrix[a], matrix[b] = _unit(y + z * g), _unit(y - z * g)
+        matrix[a], matrix[b] = unit_rows(y + z * g), unit_rows(y - z * g)
     notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {len(pairs)} pairs equalised, unit length")
     return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
 
 
 def normalised(vectors: WordVectors) -> WordVectors:
     """The same vectors at length 1: the control for ``hard_debias``. A zero vector stays one."""
-    matrix = np.concatenate([rows.astype(np.float32) for _, rows in _unit_rows(vectors)])
+    matrix = np.concatenate([rows.astype(np.float32) for _, rows in _unit_parts(vectors)])
     unit = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
     return replace(unit, notes=(*vectors.notes, "unit length"))
 
@@ -183,16 +178,11 @@ def word_leakage(
     return measure(before), measure(after)
 
 
-def _unit(rows: FloatArray) -> FloatArray:
-    length = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
-
-
-def _unit_rows(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
+def _unit_parts(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
     """All vectors at length 1, some rows at a time."""
     for start in range(0, len(vectors), _CHUNK):
         part = slice(start, start + _CHUNK)
-        yield part, _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
+        yield part, unit_rows(np.asarray(vectors.matrix[part], dtype=np.float64))
 
 
 def hard_debias_file(

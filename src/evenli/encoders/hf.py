@@ -19,7 +19,7 @@ from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
 from evenli.core.parse import check_regular, parse_json
-from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
+from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest
 from evenli.encoders.configured import MODULES, Configured, read_modules
 
 _LIBRARY = "sentence_transformers."
@@ -42,7 +42,7 @@ class TransformerEncoder:
         batch_size: int = 64,
         online: bool = False,
     ) -> None:
-        check_pooling(pooling)
+        EncoderRequest(pooling=pooling)  # refuses an unknown one
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
         self._device = loading.pick_device(self._torch, device)
@@ -79,11 +79,10 @@ class TransformerEncoder:
         # Texts of similar length share a batch, so that little is padded.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         texts = self._configured.prepare(texts)
-        embeddings: Embeddings | None = None
+        parts: list[Embeddings] = []
         for start in range(0, len(order), self._batch):
-            rows = order[start : start + self._batch]
             batch = self._tokenizer(
-                [texts[row] for row in rows],
+                [texts[row] for row in order[start : start + self._batch]],
                 padding=True,
                 truncation=True,
                 max_length=self._limit,
@@ -95,11 +94,8 @@ class TransformerEncoder:
                 pooled = self._pool(hidden, batch["attention_mask"].bool()).float()
                 if self._configured.normalise:
                     pooled = self._torch.nn.functional.normalize(pooled, dim=1)
-                pooled = pooled.cpu().numpy()
-            if embeddings is None:
-                embeddings = np.empty((len(texts), pooled.shape[1]), dtype=np.float32)
-            embeddings[rows] = pooled
-        return np.empty((0, 0), dtype=np.float32) if embeddings is None else embeddings
+            parts.append(pooled.cpu().numpy())
+        return np.concatenate(parts)[np.argsort(order)] if parts else np.empty((0, 0), dtype=np.float32)
 
     def _pool(self, hidden: Any, keep: Any) -> Any:
         if self.pooling == "cls":

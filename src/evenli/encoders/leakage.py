@@ -23,7 +23,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.record import Record
 from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked, table
-from evenli.encoders.eraser import Erased, Eraser, FloatArray
+from evenli.encoders.eraser import Erased, Eraser, FloatArray, unit_rows
 from evenli.encoders.gendered import FEMALE, MALE, GenderedSet, ProbeText
 from evenli.encoders.vectors import WordVectors
 from evenli.stats.intervals import wilson
@@ -108,17 +108,11 @@ def neighbour_clustering(
 ) -> Clustering:
     """Cluster the words that were most biased, and count on which side the neighbours of words were.
 
-    Rows are compared by cosine. Compare with the values of the unmitigated embeddings: random ones give an accuracy
-    somewhat above 0.5, because the better of the two namings of the clusters counts. Gonen and Goldberg 2019,
-    "Lipstick on a pig".
-
-    Args:
-        x: Embeddings [n, d] of the vocabulary, mitigated.
-        bias_before: Cosine of each row with the gender direction before; positive is one side, negative the other.
-        k: Neighbours to count, among all rows.
-        generator: Starts the clustering.
-        most: Words of each side to cluster, the most biased first.
-        asked: Rows for the correlation, such as the occupations; by default the words that are clustered.
+    Rows of ``x``, the mitigated vocabulary, are compared by cosine; ``bias_before`` is the cosine of each with the
+    gender direction before. The ``most`` biased words of each side are clustered; ``k`` neighbours among all rows are
+    counted for those ``asked`` about, such as the occupations, by default the words that are clustered. Compare with
+    the values of the unmitigated embeddings: random ones give an accuracy somewhat above 0.5, because the better of the
+    two namings of the clusters counts. Gonen and Goldberg 2019, "Lipstick on a pig".
     """
     rows, bias = table(x, "the embeddings"), np.asarray(bias_before, dtype=np.float64)
     if bias.shape != rows.shape[:1] or not np.isfinite(bias).all():
@@ -128,9 +122,7 @@ def neighbour_clustering(
     sides = int((bias > 0).sum()), int((bias < 0).sum())
     if most < 1 or min(sides) < most:
         raise InputError(f"{most} words of each side asked for, {sides[0]} lean to one and {sides[1]} to the other")
-    # At length 1, distances of the clustering and cosines of the neighbours agree.
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = rows / np.where(length > 0, length, 1.0)
+    rows = unit_rows(rows)  # at which distances of the clustering and cosines of the neighbours agree
     order = np.argsort(bias, kind="stable")
     chosen = np.concatenate([order[:most], order[-most:]])
     which = chosen if asked is None else np.asarray(asked, dtype=np.int64).reshape(-1)
@@ -147,14 +139,11 @@ def neighbour_clustering(
     return Clustering(accuracy, _correlation(bias[which], _neighbour_bias(rows, which, bias > 0, k)))
 
 
-class Residual(Record, frozen=True):
-    """How much of gender is left in embeddings."""
+class Residual(Leakage, frozen=True):
+    """How much of gender is left in embeddings; the probes are tested on words that they have not seen."""
 
     optional: ClassVar[tuple[str, ...]] = ("on_text", "on_domain")
 
-    linear: Estimate  # accuracy of a linear probe on words it has not seen; ``majority``, without looking, is neutral
-    mlp: Estimate
-    majority: float
     clustering: Estimate  # neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral
     correlation: Estimate  # of how far neutral texts leaned before with the side of their neighbours; 0 is neutral
     on_text: Leakage | None = None  # the probes on running text
@@ -198,8 +187,7 @@ class Labelled:
 
     def leakage(self, seed: int) -> Leakage:
         """How well probes find the classes."""
-        generator = np.random.default_rng(seed)
-        return leakage(self.train, self.train_classes, self.test, self.test_classes, generator)
+        return leakage(self.train, self.train_classes, self.test, self.test_classes, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from evenli.core.store import RunDir, read_manifest, replacing
 from evenli.encoders.base import (
     DATA_BACKENDS,
     MITIGATED,
-    POOLINGS,
     Encoder,
     EncoderRequest,
     encode_checked,
@@ -37,7 +36,7 @@ from evenli.encoders.base import (
 from evenli.encoders.eraser import CHECK, Erased, Eraser, load_eraser
 from evenli.encoders.gendered import GenderedSet, probe_text, sentences_to_fit
 from evenli.encoders.leakage import LeakageReport, known_sentences, leakage_report
-from evenli.encoders.settings import BUILT_IN
+from evenli.encoders.settings import BUILT_IN, POOLINGS
 from evenli.encoders.settings import MitigationSettings as MitigationSettings
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 

@@ -17,7 +17,7 @@ from evenli.audit.models.onnx import OnnxGraph, limits_beside, open_tokenizer
 from evenli.core.errors import InputError, ModelError
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text
-from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError, check_pooling
+from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError
 from evenli.encoders.configured import Configured
 
 _POOLED = "sentence_embedding"
@@ -36,7 +36,7 @@ class OnnxEncoder:
     """
 
     def __init__(self, target: str | Path, pooling: str | None = None, *, batch_size: int = 64) -> None:
-        check_pooling(pooling)
+        EncoderRequest(pooling=pooling)  # refuses an unknown one
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
@@ -72,13 +72,12 @@ class OnnxEncoder:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
         tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
-        embeddings: Embeddings | None = None
-        for rows in self._batches(tokens.lengths):
-            pooled = self._run(tokens[rows])
-            if embeddings is None:
-                embeddings = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
-            embeddings[rows] = pooled
-        return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
+        pooled = [(rows, self._run(tokens[rows])) for rows in self._batches(tokens.lengths)]
+        width = pooled[0][1].shape[1] if pooled else self.dimension or 0
+        embeddings = np.zeros((len(texts), width), dtype=np.float32)
+        for rows, values in pooled:
+            embeddings[rows] = values
+        return embeddings
 
     def _batches(self, lengths: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
         # Texts of similar length share a batch; those without a token stay out, their rows are zero.

@@ -119,13 +119,9 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
 
     Text of GloVe, word2vec and fastText (``.vec``) and word2vec binary, each also as ``.gz`` or ``.xz``; ``.npz`` with
     ``vectors`` and ``words``, a list of text or the UTF-8 bytes (uint8) of one word a line; ``.npy`` with the words,
-    one a line, in a ``.txt`` or ``.vocab`` of the same stem.
-
-    Args:
-        path: The file.
-        limit: Read only that many words from the top of the file.
-        cache: Folder for the binary copy; by default ``.evenli-vectors`` beside the file. A copy is used as long as
-            the file has the content that it was made of and its own numbers and words are those that were written.
+    one a line, in a ``.txt`` or ``.vocab`` of the same stem. With a ``limit`` only that many words are read from the
+    top of the file. The folder ``cache`` has a binary copy, by default ``.evenli-vectors`` beside the file. It is used
+    as long as the file has the content that it was made of and its own numbers and words are those that were written.
     """
     path = Path(path)
     if limit is not None and limit < 1:

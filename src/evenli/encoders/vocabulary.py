@@ -25,10 +25,6 @@ class JoinedTokens:
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        """Number of sentences."""
-        return len(self.lengths)
-
 
 def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> JoinedTokens:
     """Sentences from the numbers of all their words: unknown words (-1) are left out, markers put around the rest.

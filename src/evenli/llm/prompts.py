@@ -40,30 +40,16 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """One wording of ``prompts.csv``."""
-
-    name: str
-    lang: str
-    style: str  # options are letters or words
-    head: str
-    options: Mapping[str, str]  # label to what the option says
-    words: Mapping[str, str]  # label to its word, empty for letters
-    ask: str
-    fields: tuple[str, str, str]  # what stands before premise, hypothesis and answer
-
-
-@dataclass(frozen=True)
 class View:
     """A wording with its options in one order."""
 
-    prompt: Prompt
+    prompt: Mapping[str, str]  # a row of ``prompts.csv``: under a label what its option says
     order: tuple[str, ...]  # labels as they are listed
 
     @property
     def name(self) -> str:
         """Wording and initials of the labels in their order, as in ``en1-NCE``."""
-        return f"{self.prompt.name}-{''.join(label[0].upper() for label in self.order)}"
+        return f"{self.prompt['name']}-{''.join(label[0].upper() for label in self.order)}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,22 +59,22 @@ class View:
     @cached_property
     def answers(self) -> dict[str, str]:
         """Label to the answer that stands for it."""
-        if self.prompt.style == WORDS:
-            return dict(self.prompt.words)
+        if self.prompt["style"] == WORDS:
+            return dict(zip(LABELS, self.prompt["words"].split("|"), strict=True))
         return dict(zip(self.order, "ABC", strict=True))
 
     @cached_property
     def beginning(self) -> str:
         """Everything before the pair."""
         # No bullets: small models begin their answer with one.
-        mark = ":" if self.prompt.style == WORDS else "."
-        listed = (f"{self.answers[label]}{mark} {self.prompt.options[label]}" for label in self.order)
-        return "\n".join([self.prompt.head, *listed, self.prompt.ask])
+        mark = ":" if self.prompt["style"] == WORDS else "."
+        listed = (f"{self.answers[label]}{mark} {self.prompt[label]}" for label in self.order)
+        return "\n".join([self.prompt["head"], *listed, self.prompt["ask"]])
 
     def text(self, premise: str, hypothesis: str) -> str:
         """The whole question."""
-        first, second, answer = self.prompt.fields
-        colon = ": " if self.prompt.lang == "en" else "："
+        first, second, answer = (self.prompt[field] for field in ("premise", "hypothesis", "answer"))
+        colon = ": " if self.prompt["lang"] == "en" else "："
         pair = f"{first}{colon}{premise}\n{second}{colon}{hypothesis}\n{answer}{colon.strip()}"
         return f"{self.beginning}\n\n{pair}"
 
@@ -101,7 +87,7 @@ class View:
     def label_of(self, token: str) -> str | None:
         """The label whose answer begins with a token, where there is just one."""
         text = token.strip(_MARKS)
-        if self.prompt.style == LETTERS:
+        if self.prompt["style"] == LETTERS:
             return next((label for label, letter in self.answers.items() if text == letter), None)
         labels = [label for label, word in self.answers.items() if text and word.startswith(text.casefold())]
         return labels[0] if len(labels) == 1 else None
@@ -110,22 +96,16 @@ class View:
         """The label of a whole answer: the letter or word, alone or with its option's text; anything else is none."""
         given = _THOUGHT.sub("", text).strip(_MARKS).casefold()
         for label, answer in self.answers.items():
-            said = self.prompt.options[label].strip(_MARKS).casefold()
+            said = self.prompt[label].strip(_MARKS).casefold()
             head, _, rest = given.partition(answer.casefold())
             if not head and given and rest.strip(_MARKS) in ("", said) and (not rest or rest[0] in _MARKS):
                 return label
         return None
 
 
-def prompts(lang: str) -> list[Prompt]:
-    """The shipped wordings of a language."""
-    listed = []
-    for row in read_table("prompts.csv"):
-        if row["lang"] == lang:
-            words = dict(zip(LABELS, row["words"].split("|"), strict=True)) if row["words"] else {}
-            fields = (row["premise"], row["hypothesis"], row["answer"])
-            options = {label: row[label] for label in LABELS}
-            listed.append(Prompt(row["name"], lang, row["style"], row["head"], options, words, row["ask"], fields))
+def prompts(lang: str) -> list[dict[str, str]]:
+    """The shipped wordings of a language, as rows of ``prompts.csv``."""
+    listed = [row for row in read_table("prompts.csv") if row["lang"] == lang]
     if not listed:
         raise InputError(f"there are no prompts for language '{lang}'; language models are asked in en, ja or zh")
     return listed
@@ -149,7 +129,7 @@ def details(views: Sequence[View]) -> tuple[str, ...]:
 def card(views: Sequence[View]) -> dict[str, Any]:
     """What run.json remembers of the views."""
     return {
-        "prompts": list(dict.fromkeys(view.prompt.name for view in views)),
+        "prompts": list(dict.fromkeys(view.prompt["name"] for view in views)),
         "orders": list(dict.fromkeys(view.name.rpartition("-")[2] for view in views)),
         "wording": identity(views),
         "minimum_mass": MINIMUM_MASS,
@@ -226,7 +206,7 @@ def combine(
     Returns:
         [pairs, 3 + details]: mean log-probability of each label, then the columns of ``details``.
     """
-    orders = len(views) // len({view.prompt.name for view in views})  # of each wording
+    orders = len(views) // len({view.prompt["name"] for view in views})  # of each wording
     scores = np.maximum(scores, FLOOR)
     normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
     if prior is not None:

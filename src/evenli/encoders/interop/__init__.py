@@ -47,12 +47,9 @@ def seat_metrics(
 def as_mteb_model(encoder: Encoder, name: str | None = None) -> Any:
     """An encoder as a model for ``mteb.evaluate``; ``encode`` also takes a plain list of texts.
 
-    mteb keeps results under name and revision. The revision is taken from the encoder's identity and from its outputs
-    on a few texts, so that an encoder and its mitigated version do not share results.
-
-    Args:
-        encoder: From ``load_encoder``, or mitigated.
-        name: What mteb calls it, ``organisation/model``; default: ``evenli/`` and its class.
+    mteb keeps results under name, ``organisation/model`` (default: ``evenli/`` and the class), and revision. That is
+    taken from the encoder's identity and from its outputs on a few texts, so that an encoder and its mitigated version
+    do not share results.
     """
     name = f"evenli/{type(encoder).__name__}" if name is None else name
     if name.count("/") != 1 or not all(name.split("/")):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenli.core.errors import InputError
 from evenli.core.extras import need
 from evenli.core.io import hash_text
-from evenli.encoders.base import Encoder, encode_checked
+from evenli.encoders.base import Encoder, detached, encode_checked
 from evenli.encoders.interop import PRIMARY, seat_metrics
 from evenli.encoders.seat import AVERAGED, SeatSettings, choose_tests, texts_of
 
@@ -73,11 +73,8 @@ class SeatTask(_mteb.AbsTask):  # type: ignore[misc]  # known at run time only
     ) -> dict[str, Any]:
         batches = _loading.DataLoader(data_split, batch_size=encode_kwargs.get("batch_size", 32))
         where = {"task_metadata": self.metadata, "hf_split": hf_split, "hf_subset": hf_subset}
-        vectors = model.encode(batches, **where, **encode_kwargs)
-        if hasattr(vectors, "detach"):  # a tensor may be on a device or in half precision
-            vectors = vectors.detach().float().cpu().numpy()
+        rows = np.asarray(detached(model.encode(batches, **where, **encode_kwargs)), dtype=np.float32)
         settings = SeatSettings(seed=self.seed, resamples=0)
-        rows = np.asarray(vectors, dtype=np.float32)
         metrics, note = seat_metrics(_TESTS, list(data_split["text"]), rows, settings)
         return {**metrics, "note": note} if note else dict(metrics)
 

@@ -13,7 +13,8 @@ from evenli.core.errors import system_failure
 from evenli.core.extras import need
 from evenli.core.parse import csv_line
 from evenli.encoders.interop import PRIMARY, seat_metrics
-from evenli.encoders.seat import AVERAGED, Level, SeatSettings, choose_tests, texts_of
+from evenli.encoders.seat import AVERAGED, choose_tests, texts_of
+from evenli.encoders.settings import Level, SeatSettings
 
 need("sentence_transformers", extra="bench", purpose="the SEAT evaluator")
 # The old place warns where the new one exists.
@@ -28,16 +29,9 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
     """SEAT as an evaluator of sentence-transformers, for training and after it.
 
     Called with a model it gives ``seat_metrics`` as a dictionary. Trainers keep the checkpoint of the largest
-    ``primary_metric``, which here is the smallest mean absolute effect.
-
-    Args:
-        names: Tests to run and to average; default: the gender tests C6 to C8b.
-        level: ``sentence`` (SEAT) or ``word`` (WEAT).
-        permutations: Most partitions to count per test.
-        seed: Of the partitions.
-        batch_size: Texts encoded at a time.
-        name: Put before the names of the metrics.
-        write_csv: Add a row to ``seat_evaluation_results.csv`` in the output folder of every call.
+    ``primary_metric``, which here is the smallest mean absolute effect. ``names`` are the tests to run and to average;
+    level, permutations and seed are those of ``SeatSettings``. ``name`` is put before the names of the metrics.
+    ``write_csv`` adds a row to ``seat_evaluation_results.csv`` in the output folder of every call.
     """
 
     def __init__(

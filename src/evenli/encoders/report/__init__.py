@@ -28,7 +28,8 @@ from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling,
 from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
 from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.encoders.seat import AVERAGED, AssociationResult, average_estimate, encode_tests, seat, seat_tests, texts_of
+from evenli.encoders.seat import AVERAGED, average_estimate, encode_tests, seat, seat_tests, texts_of
+from evenli.encoders.seat.association import AssociationResult
 from evenli.encoders.senteval import TaskResult, senteval
 from evenli.encoders.senteval.data import task_folder
 from evenli.encoders.settings import ReportSettings as ReportSettings
@@ -121,14 +122,10 @@ def encoder_report(
     out: str | Path | None = None,
     on_step: OnStep = lambda encoder, figure: None,
 ) -> EncoderReport:
-    """Compare encoders with the first of them.
+    """Compare encoders, as ``load_encoder`` takes them, with the first of them, which is the unmitigated one.
 
-    Args:
-        specs: Encoders as ``load_encoder`` takes them, the unmitigated one first.
-        settings: Seeds, sizes, SentEval tasks, pooling and device.
-        data: Directory of the SentEval data; None leaves SentEval out.
-        out: Directory where every figure is stored at once and looked up before it is computed; None stores nothing.
-        on_step: Called with encoder and figure before something is computed.
+    Without a directory of SentEval ``data`` that is left out. In the directory ``out`` every figure is stored at once
+    and looked up before it is computed. ``on_step`` is called with encoder and figure before something is computed.
     """
     if not specs:
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")

@@ -65,17 +65,14 @@ def encoder_chart(report: EncoderReport) -> Any:
 
 
 def _free_side(
-    point: Mapping[str, Any], points: Sequence[Mapping[str, Any]], wanted: str, size: tuple[float, float]
+    point: Mapping[str, Any], points: Sequence[Mapping[str, Any]], wanted: str, letter: tuple[float, float]
 ) -> str:
-    """How the name of a point is aligned: as wanted, unless another point stands there and none on the other side.
-
-    ``size`` is that of a letter in the units of the axes.
-    """
+    """How the name of a point is aligned: as wanted, unless another point stands there and none on the other side."""
 
     def is_free(side: str) -> bool:
         onward = 1 if side == "left" else -1  # left-aligned names run to the right
-        ahead = [onward * (other["x"] - point["x"]) for other in points if abs(other["y"] - point["y"]) < 2 * size[1]]
-        return not any(0 < distance < size[0] * len(point["label"]) for distance in ahead)
+        ahead = [onward * (other["x"] - point["x"]) for other in points if abs(other["y"] - point["y"]) < 2 * letter[1]]
+        return not any(0 < distance < letter[0] * len(point["label"]) for distance in ahead)
 
     opposite = "left" if wanted == "right" else "right"
     return opposite if is_free(opposite) and not is_free(wanted) else wanted

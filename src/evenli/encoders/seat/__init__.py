@@ -17,17 +17,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.core.errors import InputError, ResourceError
+from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.format import capitalised, number, signed
 from evenli.core.io import hash_text, iter_rows, read_json
 from evenli.core.record import Number, Record
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
 from evenli.encoders.seat import association
-from evenli.encoders.seat.association import DEFAULTS, UnitSets, Values
-from evenli.encoders.seat.association import AssociationResult as AssociationResult
-from evenli.encoders.seat.association import Level as Level
-from evenli.encoders.seat.association import SeatSettings as SeatSettings
+from evenli.encoders.seat.association import DEFAULTS, AssociationResult, UnitSets, Values
+from evenli.encoders.settings import Level
+from evenli.encoders.settings import SeatSettings as SeatSettings
 from evenli.stats.corrections import holm
 from evenli.words import read_table
 
@@ -192,8 +191,6 @@ def _text_sets(level: Level) -> dict[str, TextSet]:
         frames.setdefault(row["kind"], []).append(row["template"])
     texts: dict[str, dict[str, str]] = {}
     for row in read_table("seat_words.csv", ("category", "word", "kind", "singular", "plural")):
-        if row["kind"] not in frames:
-            raise ResourceError(f"seat_words.csv: no template for '{row['word']}' of the kind '{row['kind']}'")
         # The singular carries its article.
         forms = {"a": row["singular"], "one": row["singular"].rpartition(" ")[2], "many": row["plural"]}
         sentences = [capitalised(frame.format(**forms)) for frame in frames[row["kind"]]]

@@ -21,9 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.core.errors import InputError, translated
 from evenli.core.estimate import Estimate
 from evenli.core.record import Number, Record
-from evenli.encoders.settings import Level as Level
-from evenli.encoders.settings import SeatSettings as SeatSettings
-from evenli.encoders.settings import Sides as Sides
+from evenli.encoders.settings import SeatSettings, Sides
 
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -157,8 +155,7 @@ class UnitSets:
         self.units, self._ddof = [_unit(part) for part in sets], ddof
         self.index: list[Index] = [np.arange(len(part)) for part in sets]
         if words is not None:
-            numbered = (np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words)
-            self.index = [numbers.astype(np.intp) for numbers in numbered]
+            self.index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1] for part in words]
 
     @cached_property
     def associations(self) -> Values:

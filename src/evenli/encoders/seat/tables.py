@@ -16,7 +16,8 @@ from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number, p_value, percent, printable, signed
 from evenli.core.page import render
 from evenli.core.svg import Dot, dots
-from evenli.encoders.seat import AVERAGED, AssociationResult, SeatResult, average_effect, seat_tests
+from evenli.encoders.seat import AVERAGED, SeatResult, average_effect, seat_tests
+from evenli.encoders.seat.association import AssociationResult
 from evenli.words import read_table
 
 LIMIT = "An effect near 0 shows that these tests find nothing, not that an encoder is free of bias."

@@ -6,13 +6,14 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
 from evenli.audit.models.loading import pick_device
-from evenli.core.errors import InputError, RunError, translated
+from evenli.core.errors import EvenliError, InputError, RunError, system_failure, translated
 from evenli.core.extras import need
 from evenli.core.format import number
 from evenli.core.io import read_json, to_plain, write_json
@@ -114,14 +115,10 @@ class ResultFile:
         return dict(stored.tasks)
 
     def _read(self) -> SentEvalResult:
-        try:
+        with system_failure(f"cannot read {self.path}: "), suppress(EvenliError, ValueError, KeyError, TypeError):
             content = read_json(self.path)
             if is_stamped(content, KIND):
                 return SentEvalResult.from_dict(content)
-        except OSError as error:
-            raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
-        except (InputError, ValueError, KeyError, TypeError, RunError):
-            pass
         raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
 
 

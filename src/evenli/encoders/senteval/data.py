@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.io import hash_text, read_text, split_lines
 from evenli.core.parse import csv_reader
-from evenli.encoders.settings import EXTRA as EXTRA
+from evenli.encoders.settings import EVERY
 from evenli.encoders.settings import TASKS as TASKS
 
 Rows = NDArray[np.int64]
@@ -80,8 +80,8 @@ def read_task(name: str, folder: str | Path) -> Task:
     ``folder`` is the flat directory, SentEval's ``downstream`` directory or the one that holds it. A missing file is a
     ResourceError, a broken one an InputError; both name task and file.
     """
-    if name not in (*TASKS, *EXTRA):
-        raise InputError(f"'{name}' is not a SentEval task; choose {', '.join((*TASKS, *EXTRA))}")
+    if name not in EVERY:
+        raise InputError(f"'{name}' is not a SentEval task; choose {', '.join(EVERY)}")
     try:
         return _task(name, list(_READERS[name](name, task_folder(folder))))
     except InputError as error:

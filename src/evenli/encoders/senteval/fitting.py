@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -183,20 +182,7 @@ class Fits(NamedTuple):
     predict: Callable[[Rows], Rows]  # [rows, models]
 
 
-class Fitter(Protocol):
-    """Trains classifiers on parts of one task's rows."""
-
-    needs_held_out: bool  # whether a fit is stopped by validation rows
-
-    def grid(self, procedure: str) -> tuple[float, ...]:
-        """Strengths of the regularisation to try."""
-
-    def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
-        """Fit one model for every entry of ``strengths``; masks are [models, rows]."""
-
-
-@dataclass(frozen=True, eq=False)
-class FitResult:
+class FitResult(NamedTuple):
     """Right answers in percent on the test rows and in the search, and every answer given (tested rows only)."""
 
     accuracy: float
@@ -278,18 +264,21 @@ def _best(scores: Values) -> tuple[Rows, Values]:
 class TorchFitter:
     """All fits of a task at once, each model stopped by its own validation rows."""
 
-    needs_held_out = True
+    needs_held_out = True  # rows that stop a fit
 
     def __init__(self, features: Tensor, labels: Rows, recipe: FitRecipe, seed: int, task: str) -> None:
         self._features, self._recipe, self._seed, self._task = features, recipe, seed, task
         self._labels = torch.from_numpy(labels).to(features.device)
 
     def grid(self, procedure: str) -> tuple[float, ...]:
-        """Weight decays."""
+        """Strengths of the regularisation to try: weight decays."""
         return DECAYS
 
     def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
-        """Cross-entropy to learn from, the share of right validation answers to stop by."""
+        """Fit one model for every entry of ``strengths``; masks are [models, rows].
+
+        Cross-entropy is to learn from, the share of right validation answers to stop by.
+        """
         watched = np.flatnonzero(valid.any(axis=0))
         counted = torch.from_numpy(valid[:, watched].T.copy()).to(self._labels.device)
 
@@ -343,3 +332,6 @@ class SklearnFitter:
         right = (given == self._labels[:, None]).T
         scores = [right[at, mask].mean() if mask.any() else np.nan for at, mask in enumerate(valid)]
         return Fits(np.array(scores), lambda asked: given[asked])
+
+
+Fitter = TorchFitter | SklearnFitter
