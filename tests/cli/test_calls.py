@@ -23,9 +23,9 @@ from evenli.audit.suites.probe.build import ProbeSettings, write_probe
 from evenli.cli import app
 from evenli.core.errors import InputError
 from evenli.corpus.scoring import DirectionSettings, direction
+from evenli.encoders.comparison import ReportSettings, encoder_report
+from evenli.encoders.comparison.chart import write_encoder_report
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
-from evenli.encoders.report import ReportSettings, encoder_report
-from evenli.encoders.report.chart import write_encoder_report
 from evenli.encoders.seat import SeatSettings
 from evenli.training.meta import Design, MetaFolder, meta_evaluation
 from evenli.training.recipe import complete_design

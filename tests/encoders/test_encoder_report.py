@@ -20,10 +20,10 @@ from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.encoders import commands as command
 from evenli.encoders import report as report_module
+from evenli.encoders.comparison import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
+from evenli.encoders.comparison.chart import encoder_chart
+from evenli.encoders.comparison.tables import report_blocks
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder
-from evenli.encoders.report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
-from evenli.encoders.report.chart import encoder_chart
-from evenli.encoders.report.tables import report_blocks
 from evenli.encoders.seat import (
     AVERAGED,
     AssociationTest,
@@ -380,7 +380,7 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
 
 
 def test_names_on_the_chart_do_not_overlap() -> None:
-    from evenli.encoders.report.chart import _free_side, _spread_names
+    from evenli.encoders.comparison.chart import _free_side, _spread_names
 
     points: list[dict[str, Any]] = [{"label": "name", "x": x, "y": y} for x, y in ((0.0, 1.0), (1.0, 1.01), (9.0, 1.0))]
     assert _free_side(points[0], points, "left", (0.5, 0.1)) == "right"  # its name would run into the second point

@@ -22,9 +22,9 @@ from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
+from evenli.encoders.comparison import EncoderFigures, EncoderReport, SeatFigures
+from evenli.encoders.comparison.tables import encoders_page
 from evenli.encoders.leakage import Residual
-from evenli.encoders.report import EncoderFigures, EncoderReport, SeatFigures
-from evenli.encoders.report.tables import encoders_page
 from evenli.encoders.seat import SeatResult
 from evenli.encoders.seat.association import AssociationResult
 from evenli.encoders.seat.tables import seat_page

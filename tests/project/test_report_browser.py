@@ -32,8 +32,8 @@ from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.pages import corpus_page
 from evenli.corpus.run import score_corpus
-from evenli.encoders.report import EncoderReport
-from evenli.encoders.report.tables import encoders_page
+from evenli.encoders.comparison import EncoderReport
+from evenli.encoders.comparison.tables import encoders_page
 from evenli.encoders.seat import SeatResult
 from evenli.encoders.seat.tables import seat_page
 from evenli.encoders.senteval import SentEvalResult, TaskResult

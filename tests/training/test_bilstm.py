@@ -34,7 +34,7 @@ from evenli.encoders.hard_debias import save_vectors  # noqa: E402
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.encoders.vectors import WordVectors, load_vectors  # noqa: E402
 from evenli.training.bilstm import EncoderSettings, nli_accuracy, train_encoder  # noqa: E402
-from evenli.training.bilstm_trainer import EncoderTrainer, features, make_head  # noqa: E402
+from evenli.training.bilstm_epoch import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
 from evenli.training.fast.bilstm import GraphedTrainer, run_both  # noqa: E402
 from evenli.training.recipe import (  # noqa: E402

@@ -153,9 +153,9 @@ def encoder_report(
 
     SEAT, what leaks of gender, and SentEval.
     """
-    from evenli.encoders.report import encoder_report as run_report
-    from evenli.encoders.report.chart import write_encoder_report
-    from evenli.encoders.report.tables import report_blocks
+    from evenli.encoders.comparison import encoder_report as run_report
+    from evenli.encoders.comparison.chart import write_encoder_report
+    from evenli.encoders.comparison.tables import report_blocks
 
     settings = replace(settings, seat=tests, senteval=evaluation)
     check_extra("encoders", "an encoder report", "sklearn")
@@ -195,8 +195,8 @@ def hard_debias(
 
     Neutralise, equalise, bring to length 1.
     """
+    from evenli.encoders.comparison.tables import leakage_block
     from evenli.encoders.hard_debias import hard_debias_file
-    from evenli.encoders.report.tables import leakage_block
 
     with terminal.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, settings, overwrite=overwrite)
@@ -232,8 +232,8 @@ def mitigate_with(
     as_json: shared.Json = False,
 ) -> None:
     """Fit a method, write the mitigated encoder and print what is left of gender."""
+    from evenli.encoders.comparison.tables import leakage_block
     from evenli.encoders.mitigation import mitigate_encoder
-    from evenli.encoders.report.tables import leakage_block
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
     settings = replace(settings, method=method.name, options=options)

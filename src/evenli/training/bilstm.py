@@ -26,7 +26,7 @@ from evenli.core.labels import LABELS
 from evenli.core.record import Number, Record
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.training.bilstm_trainer import features, make_head, part
+from evenli.training.bilstm_epoch import features, make_head, part
 from evenli.training.data import Examples, find_repeats, read_examples
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import ProgressLine, TrainingDir, clock

@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.encoders.bilstm import arithmetic
 from evenli.encoders.vectors import WordVectors
-from evenli.training.bilstm_trainer import EncoderTrainer, PairTokens, features
+from evenli.training.bilstm_epoch import EncoderTrainer, PairTokens, features
 from evenli.training.data import Examples
 from evenli.training.recipe import EncoderRecipe
 

@@ -10,8 +10,8 @@ from typing import Any
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.core.errors import InputError, MissingExtraError
 from evenli.core.page import GRID, MUTED, write_page
-from evenli.encoders.report import EncoderReport
-from evenli.encoders.report.tables import encoders_page
+from evenli.encoders.comparison import EncoderReport
+from evenli.encoders.comparison.tables import encoders_page
 
 _POINTS = 2.0  # least width of the axis of SentEval
 _HEIGHT, _NAME, _LETTER = 260, 14, 6  # of the chart, of a name on it, and the width of a letter, in pixels

@@ -9,8 +9,8 @@ from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.format import interval, number, signed
 from evenli.core.page import render
 from evenli.core.svg import Dot, dots
+from evenli.encoders.comparison import EncoderFigures, EncoderReport, difference
 from evenli.encoders.leakage import Leakage, Residual
-from evenli.encoders.report import EncoderFigures, EncoderReport, difference
 from evenli.encoders.seat import AVERAGED
 from evenli.encoders.seat.tables import LIMIT, cells, tests_block
 
