@@ -4,7 +4,7 @@
 
 BERT-base by default (random weights: speed does not depend on them), batch 32, the real lengths of the data. Prints
 pairs per second, ratios and the share of the measured bf16 matrix-multiply peak, then checks that the captured loop and
-the plain ones give the same losses with dropout off. Needs torch, transformers and a CUDA device, no polars.
+the plain ones give the same losses with dropout off. Needs a CUDA device to say anything.
 """
 
 from __future__ import annotations
