@@ -19,7 +19,7 @@ from evenli.audit.suites.checks import check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import load_coal, read_release, slot_template
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
-from evenli.audit.suites.files import pairs_from_table, read_pairs, write_pairs
+from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.words import Occupation
@@ -301,15 +301,15 @@ def assert_same_pairs(table: object) -> None:
         suite="user",
         lang="en",
     )
-    for pairs in (pairs_from_table(table, "en", "user"), read_pairs(table, "en", suite="user")):
-        assert (pairs.name, pairs.suite, pairs.lang, pairs.sha256) == ("table", "user", "en", expected.sha256)
+    pairs = read_pairs(table, "en", suite="user")
+    assert (pairs.name, pairs.suite, pairs.lang, pairs.sha256) == ("table", "user", "en", expected.sha256)
 
 
 def test_pairs_from_tables_without_other_libraries() -> None:
     assert_same_pairs(pl.DataFrame(ROWS))
     assert_same_pairs(pl.LazyFrame(ROWS))
     assert_same_pairs(ROWS)
-    assert len(pairs_from_table((row for row in ROWS), "en")) == 2
+    assert len(read_pairs((row for row in ROWS), "en")) == 2
 
 
 def test_pairs_from_arrow() -> None:
@@ -348,7 +348,7 @@ def test_pairs_from_datasets() -> None:
 )
 def test_bad_tables(table: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        pairs_from_table(table, "en")
+        read_pairs(table, "en")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])

@@ -116,19 +116,16 @@ def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:
 
 def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float32]:
     """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
-    key = "expected" if expected else "likeliest"
     first, second = items(sample).rows
+
+    def found(sample: Sample) -> NDArray[np.float32]:
+        p = sample.probabilities if expected else np.eye(len(LABELS))[sample.predicted]
+        return np.asarray(np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE), dtype=np.float32)
+
     # Found once: the outcomes are the same under every weighting.
-    if key not in sample.kept:
-        p, answers = sample.probabilities, sample.predicted
-        sample.kept[key] = (
-            np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE).astype(np.float32)
-            if expected
-            else _TABLE.argmax(axis=2)[answers[first], answers[second]]
-        )
-    of_items, at = sample.kept[key], OUTCOMES.index(outcome)
+    of_items = sample.once("expected" if expected else "likeliest", found)
     column = np.zeros(sample.frame.height, dtype=np.float32)
-    column[first] = column[second] = of_items[:, at] if expected else of_items == at
+    column[first] = column[second] = of_items[:, OUTCOMES.index(outcome)]
     return column
 
 

@@ -98,14 +98,10 @@ def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask, *,
     return mean_of_words(sample, column, rows, signed=signed)
 
 
-def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | NDArray[np.int8]:
-    """[groups, items] 1 for entailment, -1 for contradiction, 0 for neutral; or what is expected of it."""
-    rows, yes, no = items(sample).rows, LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
-    if expected:
-        p = sample.probabilities[rows]
-        return np.asarray(p[..., yes] - p[..., no])
-    answers = sample.predicted[rows]
-    return np.asarray((answers == yes).astype(np.int8) - (answers == no))
+def answers(sample: Sample, *, expected: bool) -> NDArray[np.floating]:
+    """[groups, items, labels] 1 for the likeliest answer and 0 for the others, or their probabilities."""
+    rows = items(sample).rows
+    return np.asarray(sample.probabilities[rows] if expected else np.eye(len(LABELS))[sample.predicted[rows]])
 
 
 def compare(sample: Sample, group: int, *, expected: bool = False) -> Parts:
@@ -114,16 +110,11 @@ def compare(sample: Sample, group: int, *, expected: bool = False) -> Parts:
     Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
     the two answers were given independently of each other.
     """
-    if not expected:
-        side = sides(sample)
-        own = side[group]
-        alike = (own == side) & (own != 0)
-        return (own > side).astype(np.float64), (own < side).astype(np.float64), alike.astype(np.float64)
-    p, yes, no = sample.probabilities[items(sample).rows], LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
-    own_yes, own_no, other_yes, other_no = p[group, :, yes], p[group, :, no], p[..., yes], p[..., no]
-    above = own_yes * (1 - other_yes) + (1 - own_yes - own_no) * other_no
-    below = other_yes * (1 - own_yes) + (1 - other_yes - other_no) * own_no
-    return above, below, own_yes * other_yes + own_no * other_no
+    p = answers(sample, expected=expected)
+    yes, no = p[..., LABELS.index(ENTAILMENT)], p[..., LABELS.index(CONTRADICTION)]
+    above = yes[group] * (1 - yes) + (1 - yes[group] - no[group]) * no
+    below = yes * (1 - yes[group]) + (1 - yes - no) * no[group]
+    return above, below, yes[group] * yes + no[group] * no
 
 
 def label_share(sample: Sample, label: str, rows: Mask, *, expected: bool = False) -> Values:
@@ -292,5 +283,6 @@ def interaction_of(sample: Sample, at: int, parts: Sequence[tuple[str, str]], *,
     first, second = (
         np.array([name == names[at] for name in names]) - 1 / len(set(names)) for names in zip(*parts, strict=True)
     )
-    side = sides(sample, expected=expected).astype(np.float64)
-    return mean_of_items(sample, (first * second) @ side, np.ones(side.shape[1], dtype=bool), signed=True)
+    p = answers(sample, expected=expected)
+    readily = p[..., LABELS.index(ENTAILMENT)] - p[..., LABELS.index(CONTRADICTION)]
+    return mean_of_items(sample, (first * second) @ readily, np.ones(readily.shape[1], dtype=bool), signed=True)
