@@ -27,14 +27,6 @@ from evenli.words.templates import SLOT, fill, looks_like
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
-def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
-    """Load PS, AS and NS pairs: built-in without ``data``, else from a release folder or archive, or a pair file.
-
-    ``options`` are ``split`` and ``tokenised`` for releases, ``axis``, and ``occupations`` for the built-in set.
-    """
-    return load(Request(lang, data, **options))
-
-
 def load(request: Request) -> PairSet:
     """The pairs that a request asks for; pairs of another language are refused."""
     data, lang, axis = request.data, request.lang, load_axis(request.axis)
@@ -68,7 +60,7 @@ def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedPairs:
 
     ``options`` are ``split`` and ``tokenised`` for releases, and ``axis``.
     """
-    pairs = load_coal(lang, data, **options, checked=False)
+    pairs = load(Request(lang, data, **options, checked=False))
     return CheckedPairs(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
 
 

@@ -13,7 +13,7 @@ nothing grows with the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -104,19 +104,6 @@ def answers(sample: Sample, *, expected: bool) -> NDArray[np.floating]:
     return np.asarray(sample.probabilities[rows] if expected else np.eye(len(LABELS))[sample.predicted[rows]])
 
 
-def compare(sample: Sample, group: int, *, expected: bool = False) -> Parts:
-    """How a group's answer stands to that of every group: [groups, items] above, below, alike but not neutral.
-
-    Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
-    the two answers were given independently of each other.
-    """
-    p = answers(sample, expected=expected)
-    yes, no = p[..., LABELS.index(ENTAILMENT)], p[..., LABELS.index(CONTRADICTION)]
-    above = yes[group] * (1 - yes) + (1 - yes[group] - no[group]) * no
-    below = yes * (1 - yes[group]) + (1 - yes - no) * no[group]
-    return above, below, yes[group] * yes + no[group] * no
-
-
 def label_share(sample: Sample, label: str, rows: Mask, *, expected: bool = False) -> Values:
     """Share of a label among some rows, within each word first, or its mean probability."""
     at = LABELS.index(label)
@@ -163,41 +150,39 @@ def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     return _coal(sample, expected=True)
 
 
-def _against(sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool) -> Parts | None:
-    """M, F and X of a group against its rivals on the chosen items; None where it has none."""
+def against_others(sample: Sample, group: int, *, typed: bool, expected: bool = False) -> Parts | None:
+    """M, F and X of a group, None where it has no rivals.
+
+    Where a word is stereotyped with it (``typed``) the rivals are groups that it is not stereotyped with; where a word
+    has no stereotype, all others. Contradiction stands below neutral, neutral below entailment. ``expected`` gives
+    probabilities of the three, as if the two answers were given independently of each other.
+    """
+    asked = items(sample)
+    rivals = ~asked.member if typed else np.arange(len(asked.groups))[:, None] != group
     count = rivals.sum(axis=0)
-    chosen = chosen & (count > 0)
+    chosen = (asked.typed & asked.member[group] if typed else asked.untyped) & (count > 0)
     if not chosen.any():
         return None
-    parts = compare(sample, group, expected=expected)
-    won, lost, alike = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in parts)
-    return tuple(mean_of_items(sample, share, chosen) for share in (won, lost, alike))
+    p = answers(sample, expected=expected)
+    yes, no = p[..., LABELS.index(ENTAILMENT)], p[..., LABELS.index(CONTRADICTION)]
+    above = yes[group] * (1 - yes) + (1 - yes[group] - no[group]) * no
+    below = yes * (1 - yes[group]) + (1 - yes - no) * no[group]
+    alike = yes[group] * yes + no[group] * no
+    shares = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in (above, below, alike))
+    return tuple(mean_of_items(sample, share, chosen) for share in shares)
 
 
-def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
-    """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
-    asked = items(sample)
-    return _against(sample, group, ~asked.member, asked.typed & asked.member[group], expected=expected)
-
-
-def of_default(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
-    """M, F and X of a group against all others, where a word has no stereotype."""
-    asked = items(sample)
-    rivals = np.arange(len(asked.groups))[:, None] != group
-    return _against(sample, group, np.broadcast_to(rivals, asked.rows.shape), asked.untyped, expected=expected)
-
-
-def _lead(sample: Sample, group: int, *, of: Callable[..., Parts | None], expected: bool = False) -> Values:
-    parts = of(sample, group, expected=expected)
+def _lead(sample: Sample, group: int, *, typed: bool, expected: bool = False) -> Values:
+    parts = against_others(sample, group, typed=typed, expected=expected)
     return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
 
 
-default_of, stereotype_of = partial(_lead, of=of_default), partial(_lead, of=of_stereotype)
+default_of, stereotype_of = partial(_lead, typed=False), partial(_lead, typed=True)
 """M - F of a group, -1..1: how much more often it beats the others than they beat it."""
 
 
 def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
-    parts = (of_stereotype(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+    parts = (against_others(sample, at, typed=True, expected=expected) for at in range(len(items(sample).groups)))
     leads = [won - lost for won, lost, _ in filter(None, parts)]
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
     return np.asarray(sum(leads) / len(leads)) if leads else sample.undefined
@@ -205,8 +190,8 @@ def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
 
 def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     means = []
-    for part in (of_stereotype, of_default):
-        parts = (part(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+    for typed in (True, False):
+        parts = (against_others(sample, at, typed=typed, expected=expected) for at in range(len(items(sample).groups)))
         errors = [2 * sample.smaller(won, lost) + alike for won, lost, alike in filter(None, parts)]
         means += [sum(errors) / len(errors)] if errors else []
     if len(means) < 2:
