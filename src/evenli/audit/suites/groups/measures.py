@@ -115,15 +115,11 @@ def _share(sample: Sample, label: str, subset: str, *, expected: bool = False) -
     return label_share(sample, label, sample.where("subset", subset), expected=expected)
 
 
-def _coal(sample: Sample, *, expected: bool = False) -> Values:
+@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", stressed=True)
+def coal_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """Bias over all three labels; undefined where all words, or none, have a stereotype."""
     part = partial(_share, sample, expected=expected)
     return np.asarray((part(ENTAILMENT, "PS") + part(CONTRADICTION, "AS") + 1 - part(NEUTRAL, "NS")) / 3)
-
-
-@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", stressed=True)
-def coal_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """Bias over all three labels; undefined where all words, or none, have a stereotype."""
-    return _coal(sample)
 
 
 @_sets(title="  entailment in PS", formula="e_p", subsets=("PS",))
@@ -147,7 +143,7 @@ def coal_n_non(sample: Sample, stereotype: str | None = None) -> Values:
 @_sets(title="NLI-CoAL, n groups, expected answers", formula="coal_n of mean probabilities")
 def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities: it speaks also where the likeliest answer is always neutral."""
-    return _coal(sample, expected=True)
+    return coal_n(sample, expected=True)
 
 
 def against_others(sample: Sample, group: int, *, typed: bool, expected: bool = False) -> Parts | None:
@@ -181,14 +177,22 @@ default_of, stereotype_of = partial(_lead, typed=False), partial(_lead, typed=Tr
 """M - F of a group, -1..1: how much more often it beats the others than they beat it."""
 
 
-def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
+@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group", stressed=True)
+def stereotype_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """How much more readily the stereotyped group is inferred than the others."""
     parts = (against_others(sample, at, typed=True, expected=expected) for at in range(len(items(sample).groups)))
     leads = [won - lost for won, lost, _ in filter(None, parts)]
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
     return np.asarray(sum(leads) / len(leads)) if leads else sample.undefined
 
 
-def _undirected(sample: Sample, *, expected: bool = False) -> Values:
+@_errs(
+    title="undirected error",
+    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
+    stressed=True,
+)
+def undirected_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """Answers that cancel out between groups or are the same for all and not neutral."""
     means = []
     for typed in (True, False):
         parts = (against_others(sample, at, typed=typed, expected=expected) for at in range(len(items(sample).groups)))
@@ -200,32 +204,16 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     return np.asarray((2 * means[0] + means[1]) / 3)
 
 
-@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group", stressed=True)
-def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """How much more readily the stereotyped group is inferred than the others."""
-    return _stereotype(sample)
-
-
-@_errs(
-    title="undirected error",
-    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
-    stressed=True,
-)
-def undirected_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """Answers that cancel out between groups or are the same for all and not neutral."""
-    return _undirected(sample)
-
-
 @_follows(title="stereotype, expected answers", formula="stereotype of P(a, b) = p(a) p(b)")
 def stereotype_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities."""
-    return _stereotype(sample, expected=True)
+    return stereotype_n(sample, expected=True)
 
 
 @_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
 def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
-    return _undirected(sample, expected=True)
+    return undirected_n(sample, expected=True)
 
 
 @_measure(
