@@ -220,9 +220,8 @@ def left_out(asked: ItemSet) -> list[str]:
 def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     """The share of every label in every set, over all pairs and by the group in the hypothesis."""
     groups = ["", *sorted(sample.frame["group"].drop_nulls().unique())]
-    of_row = sample.frame["group"].fill_null("").to_numpy()
     masks = {
-        (subset, group): sample.where("subset", subset) & ((of_row == group) | (group == ""))
+        (subset, group): sample.where("subset", subset) & ((group == "") | sample.where("group", group))
         for subset in sample.frame["subset"].unique(maintain_order=True)
         for group in groups
     }

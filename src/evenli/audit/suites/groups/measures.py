@@ -63,13 +63,12 @@ def items(sample: Sample) -> GroupItems:
 
 
 def _find(sample: Sample) -> GroupItems:
-    named = sample.frame["group"].fill_null("").to_numpy()
-    groups = sorted({str(group) for group in named if group})
+    groups = sorted(set(sample.frame["group"].fill_null("")) - {""})
     cells = sample.design.cells
     table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)
     for at, group in enumerate(groups):
         # Backwards, so that of two equal pairs the first counts.
-        rows = np.flatnonzero(named == group)[::-1]
+        rows = np.flatnonzero(sample.where("group", group))[::-1]
         table[at, cells[rows]] = rows
     rows = table[:, (table >= 0).all(axis=0)] if groups else table
     member = sample.where("subset", "PS")[rows]
