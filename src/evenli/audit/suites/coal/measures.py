@@ -69,10 +69,10 @@ class ItemSet:
 
 def items(sample: Sample) -> ItemSet:
     """The items of a sample, found once for all weightings."""
-    return sample.once("items", _find)
+    return sample.once("items", _find_items)
 
 
-def _find(sample: Sample) -> ItemSet:
+def _find_items(sample: Sample) -> ItemSet:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
     suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
@@ -168,11 +168,11 @@ def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:
 
 
 def _stereotype(sample: Sample, *, expected: bool = False, among: Mask = None) -> Values:
-    first, second = (lean(sample, name, expected=expected, among=among) for name in _pair(sample))
+    first, second = (lean(sample, name, expected=expected, among=among) for name in _two_groups(sample))
     return np.asarray((second - first) / 2)
 
 
-def _pair(sample: Sample) -> tuple[str, str]:
+def _two_groups(sample: Sample) -> tuple[str, str]:
     """The two groups; names that no class has where there are not two."""
     groups = items(sample).groups
     return (groups[0], groups[1]) if len(groups) == 2 else ("", "")
@@ -217,7 +217,7 @@ def default_gender(sample: Sample, stereotype: str | None = None) -> Values:
 @_errs(title="undirected error", formula="mean over classes of 2 min(M, F) + X", stressed=True)
 def undirected(sample: Sample, stereotype: str | None = None, *, expected: bool = False, among: Mask = None) -> Values:
     """Errors without a direction; 0..1, on a slice those of its class."""
-    classes = (*_pair(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
+    classes = (*_two_groups(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
     parts = [without_direction(sample, name, expected=expected, among=among) for name in classes]
     return np.asarray(sum(parts) / len(classes))
 
@@ -225,7 +225,7 @@ def undirected(sample: Sample, stereotype: str | None = None, *, expected: bool 
 @_assumes(title="default gender, stereotyped jobs", formula="(l_second + l_first) / 2", subsets=_STEREOTYPED)
 def default_of_stereotyped(sample: Sample, stereotype: str | None = None) -> Values:
     """Which group is assumed where stereotypes cancel out; a second estimate of the default. On a slice its lean."""
-    classes = _pair(sample) if stereotype is None else (stereotype,)
+    classes = _two_groups(sample) if stereotype is None else (stereotype,)
     return np.asarray(sum(lean(sample, name) for name in classes) / len(classes))
 
 

@@ -59,10 +59,10 @@ class GroupItems:
 
 def items(sample: Sample) -> GroupItems:
     """The items of a sample, found once for all weightings."""
-    return sample.once("group items", _find)
+    return sample.once("group items", _find_items)
 
 
-def _find(sample: Sample) -> GroupItems:
+def _find_items(sample: Sample) -> GroupItems:
     groups = sorted(set(sample.frame["group"].fill_null("")) - {""})
     cells = sample.design.cells
     table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)

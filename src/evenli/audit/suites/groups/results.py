@@ -164,7 +164,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResul
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
-    rows, about = _rows(sample, asked, scoring), about_axis(sample.header)
+    rows, about = _group_rows(sample, asked, scoring), about_axis(sample.header)
     return GroupsResult(
         # NLI-CoAL needs words with and without a stereotype; the distance does not.
         headline="distance" if math.isnan(measures["coal_n"].value) else "coal_n",
@@ -181,7 +181,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResul
     )
 
 
-def _rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]:
+def _group_rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]:
     functions: dict[str, Callable[..., Values]] = {
         "default": default_of,
         "default_expected": partial(default_of, expected=True),
