@@ -63,7 +63,7 @@ def items(sample: Sample) -> GroupItems:
 
 
 def _find_items(sample: Sample) -> GroupItems:
-    groups = sorted(set(sample.frame["group"].fill_null("")) - {""})
+    groups = sorted(set(sample.frame["group"].drop_nulls().unique()) - {""})
     cells = sample.design.cells
     table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)
     for at, group in enumerate(groups):
