@@ -14,8 +14,9 @@ import msgspec
 import polars as pl
 
 from evenli.audit.audit import load_run, verify_run
+from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.coal.load import load
 from evenli.core.binary import write_csv
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
@@ -225,7 +226,7 @@ def _asked(frame: pl.DataFrame, lang: str, run: Path) -> str:
     asked = pairs_digest(frame)
     if asked == digest:
         return "official"
-    if asked == pairs_digest(load_coal(lang).frame):
+    if asked == pairs_digest(load(Request(lang)).frame):
         return "coal"
     raise RunError(
         f"{run} was asked neither the official pairs, all of them and nothing else (release {release}, {lang}), nor "

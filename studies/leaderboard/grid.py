@@ -112,11 +112,11 @@ def questions(data: Path, lang: str) -> Iterator[dict[str, Any]]:
     """NLI-CoAL in both wordings, gold and control pairs, and in English the probes of Sharma et al. and Dev et al."""
     from evenli.audit.suites.base import Request, load_suite
     from evenli.audit.suites.checks import control_pairs, gold_pairs
-    from evenli.audit.suites.coal.load import load_coal
+    from evenli.audit.suites.coal.load import load
     from evenli.audit.suites.probe.read import read_probe
 
-    sets = [("check", gold_pairs(lang)), ("check", control_pairs(lang)), ("coal", load_coal(lang))]
-    sets.append(("official", load_coal(lang, str(data / RELEASES[lang]))))
+    sets = [("check", gold_pairs(lang)), ("check", control_pairs(lang)), ("coal", load(Request(lang)))]
+    sets.append(("official", load(Request(lang, str(data / RELEASES[lang])))))
     if lang == "en":
         sets += [(name, load_suite(name, Request(lang, None))) for name in ("probe", "dev2020")]
         for name in ("snli", "mnli"):

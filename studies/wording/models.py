@@ -149,9 +149,9 @@ def sample_of(folder: Path, file: Path) -> Any:
 
 def curve_of(sample: Any) -> dict[str, float]:
     """The cause *stereotype* of one model, by wording that it is competent in."""
-    from evenli.audit.suites.robust.curve import curve, judged_rows
+    from evenli.audit.suites.robust.curve import curve
 
-    return {row.key: row.estimate("stereotype").value for row in judged_rows(curve(sample))}
+    return {row.key: row.estimate("stereotype").value for row in curve(sample) if row.judged}
 
 
 def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: str) -> str:

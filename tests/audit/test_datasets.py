@@ -17,9 +17,9 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import load_coal, read_release, slot_template
+from evenli.audit.suites.coal.load import load, read_release, slot_template
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
-from evenli.audit.suites.files import pairs_from_table, read_pairs, write_pairs
+from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.words import Occupation
@@ -115,8 +115,8 @@ def test_downsampled_sets_are_row_filters(lang: str, shared_data: Path) -> None:
 def test_release_folder_and_single_file_are_read_too(shared_data: Path, tmp_path: Path) -> None:
     with tarfile.open(shared_data / "nli_coal" / "en_v1.1.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    folder = load_coal("en", tmp_path / "en_v1.1")
-    single = load_coal("en", next(tmp_path.rglob("4-all_v1.1.json")))
+    folder = load(Request("en", tmp_path / "en_v1.1"))
+    single = load(Request("en", next(tmp_path.rglob("4-all_v1.1.json"))))
     columns = ["id", "subset", "premise", "hypothesis", "occupation", "stereotype", "template", "group"]
     assert single.frame.select(columns).equals(folder.frame.select(columns))
 
@@ -128,7 +128,7 @@ def test_validator_finds_what_is_wrong_in_the_release(shared_data: Path) -> None
     zh = read_release(shared_data / "nli_coal" / "zh_v1.0.tar.xz", "zh")
     assert len({f.detail for f in validate(zh) if f.rule == "slots"}) == 8
     assert any(
-        "more than one place" in note for note in load_coal("zh", shared_data / "nli_coal" / "zh_v1.0.tar.xz").notes
+        "more than one place" in note for note in load(Request("zh", shared_data / "nli_coal" / "zh_v1.0.tar.xz")).notes
     )
 
 
@@ -195,7 +195,7 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
 def test_pair_files_round_trip(tmp_path: Path, suffix: str) -> None:
     pairs = build_coal("ja")
     write_pairs(pairs, tmp_path / f"x{suffix}")
-    assert load_coal("ja", tmp_path / f"x{suffix}").sha256 == pairs.sha256
+    assert load(Request("ja", tmp_path / f"x{suffix}")).sha256 == pairs.sha256
 
 
 @pytest.mark.parametrize("name", ["x.jsonl.xz", "x.JSONL", "x.v2.csv.xz"])
@@ -205,16 +205,16 @@ def test_pair_files_are_told_from_archives(tmp_path: Path, name: str) -> None:
     write_pairs(pairs, tmp_path / f"plain{kind}")
     content = (tmp_path / f"plain{kind}").read_bytes()
     (tmp_path / name).write_bytes(lzma.compress(content, preset=0) if name.endswith(".xz") else content)
-    assert load_coal("en", tmp_path / name).sha256 == pairs.sha256
+    assert load(Request("en", tmp_path / name)).sha256 == pairs.sha256
 
 
 def test_only_releases_have_splits(pair_file) -> None:
     with pytest.raises(InputError, match="split 'down'"):
-        load_coal("en", split="down")
+        load(Request("en", split="down"))
     with pytest.raises(InputError, match="split 'nope'"):
-        load_coal("en", pair_file([GOOD]), split="nope")
+        load(Request("en", pair_file([GOOD]), split="nope"))
     with pytest.raises(InputError, match="tokenised"):
-        load_coal("ja", tokenised=True)
+        load(Request("ja", tokenised=True))
     with pytest.raises(InputError, match="split 'nope'"):
         load_suite("dev2020", Request(split="nope"))
 
@@ -244,7 +244,7 @@ def test_only_releases_have_splits(pair_file) -> None:
 )
 def test_bad_pair_files(pair_file, rows: list[dict[str, object]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_coal("en", pair_file(rows))
+        load(Request("en", pair_file(rows)))
 
 
 def test_mixed_languages_are_refused(pair_file) -> None:
@@ -256,10 +256,10 @@ def test_mixed_languages_are_refused(pair_file) -> None:
     }
     path = pair_file([japanese])
     with pytest.raises(InputError, match="'zh'|differ"):
-        load_coal("zh", path)
+        load(Request("zh", path))
     english = [GOOD | {"sentence1": f"the nurse waits {c}.", "sentence2": f"the woman waits {c}."} for c in "a愛"]
     with pytest.raises(InputError, match="language 'en'"):
-        load_coal("en", pair_file(english))
+        load(Request("en", pair_file(english)))
 
 
 def test_tables_from_a_spreadsheet(tmp_path: Path) -> None:
@@ -301,15 +301,15 @@ def assert_same_pairs(table: object) -> None:
         suite="user",
         lang="en",
     )
-    for pairs in (pairs_from_table(table, "en", "user"), read_pairs(table, "en", suite="user")):
-        assert (pairs.name, pairs.suite, pairs.lang, pairs.sha256) == ("table", "user", "en", expected.sha256)
+    pairs = read_pairs(table, "en", suite="user")
+    assert (pairs.name, pairs.suite, pairs.lang, pairs.sha256) == ("table", "user", "en", expected.sha256)
 
 
 def test_pairs_from_tables_without_other_libraries() -> None:
     assert_same_pairs(pl.DataFrame(ROWS))
     assert_same_pairs(pl.LazyFrame(ROWS))
     assert_same_pairs(ROWS)
-    assert len(pairs_from_table((row for row in ROWS), "en")) == 2
+    assert len(read_pairs((row for row in ROWS), "en")) == 2
 
 
 def test_pairs_from_arrow() -> None:
@@ -348,7 +348,7 @@ def test_pairs_from_datasets() -> None:
 )
 def test_bad_tables(table: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        pairs_from_table(table, "en")
+        read_pairs(table, "en")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
@@ -376,7 +376,7 @@ def test_bad_json_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(GOOD) + "\n{broken\n")
     with pytest.raises(PairError, match="x.jsonl, line 2"):
-        load_coal("en", path)
+        load(Request("en", path))
 
 
 def test_other_unreadable_input(tmp_path: Path) -> None:
@@ -391,11 +391,11 @@ def test_other_unreadable_input(tmp_path: Path) -> None:
         ("missing.jsonl", r"missing\.jsonl"),
     ]:
         with pytest.raises(InputError, match=message):
-            load_coal("en", tmp_path / name)
+            load(Request("en", tmp_path / name))
     with pytest.raises(InputError, match="docx"):
         read_pairs(tmp_path / "x.docx", "en")
     with pytest.raises(InputError, match="NLI-CoAL"):
-        load_coal("en", tmp_path)
+        load(Request("en", tmp_path))
 
 
 def test_builder_refusals() -> None:

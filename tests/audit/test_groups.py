@@ -630,7 +630,8 @@ def test_expected_answers_by_hand() -> None:
     below = 0.2 * 0.45 + 0.5 * 0.1
     alike = 0.55 * 0.2 + 0.1 * 0.3
     error = 2 * min(above, below) + alike
-    assert [float(number) for number in measures.of_stereotype(of, 0)] == [1, 0, 0]  # entailed, and the other neutral
+    # Entailed, and the other neutral.
+    assert [float(number) for number in measures.against_others(of, 0, typed=True)] == [1, 0, 0]
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
     assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
     assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)

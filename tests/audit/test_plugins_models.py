@@ -171,7 +171,7 @@ def test_an_axis_in_one_file_from_python(axis: Path) -> None:
     # 4 stereotyped and 2 neutral words meet 10 templates each.
     assert pairs.counts == {"PS": 40, "AS": 40, "NS": 40}
     assert pairs.frame.row(0, named=True)["premise"] == "Im Regen steht eine Pflegekraft."
-    assert validate(pairs, axis="geschlecht") == []
+    assert list(validate(pairs, axis="geschlecht")) == []
     assert gold_pairs("de", axis="geschlecht").frame["gold"].value_counts()["count"].to_list() == [2, 2, 2]
     assert len(control_pairs("de", axis="geschlecht")) == 15 * 8
     from german_model import prejudiced  # type: ignore[import-not-found]

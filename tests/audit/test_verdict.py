@@ -31,8 +31,9 @@ from evenli.audit.report.export import tables
 from evenli.audit.report.html import RunView, rankings, render
 from evenli.audit.report.terminal import show_results
 from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
+from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
-from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.coal.load import load
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
 from evenli.core.errors import InputError, LabelOrderError
@@ -54,7 +55,7 @@ def answered(pairs: PairSet, answers: str) -> pl.DataFrame:
 def embedded(name: str, shared_data: Path | None = None) -> Audit:
     lang = name[:2]
     data = next((shared_data / "nli_coal").glob(f"{lang}_*.tar.xz")) if shared_data else None
-    coal, stored = load_coal(lang, data), STORED[name]
+    coal, stored = load(Request(lang, data)), STORED[name]
     assert coal.sha256 == stored["sha256"], "the pairs changed: store the answers of the models again"
     sets = {"gold": gold_pairs(lang), "control": control_pairs(lang), "coal": coal}
     frames = [answered(pairs, stored[key]) for key, pairs in sets.items()]
@@ -548,7 +549,7 @@ def test_a_verdict_survives_json(english: Audit) -> None:
 
 def reads_as(stereotyped: str, others: str = "") -> Callable[[list[str], list[str]], list[str]]:
     """A model that reads every stereotyped job as one group's, and the others as another's or as nobody's."""
-    frame = load_coal("en").frame
+    frame = load(Request("en")).frame
     read = dict(zip(frame["premise"], frame["stereotype"] != "neutral", strict=True))
 
     def predict(premises: list[str], hypotheses: list[str]) -> list[str]:

@@ -15,8 +15,9 @@ import pytest
 
 import evenli
 from evenli.audit.pairs import PAIR_COLUMNS, subsample
+from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.coal.load import load
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS
@@ -138,7 +139,8 @@ def test_a_board_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def answers() -> Answers:
-    sets = [("check", gold_pairs("en")), ("check", control_pairs("en")), ("official", subsample(load_coal("en"), 300))]
+    sets = [("check", gold_pairs("en")), ("check", control_pairs("en"))]
+    sets.append(("official", subsample(load(Request("en")), 300)))
     rows = [{"suite": name, **one} for name, pairs in sets for one in pairs.frame.rows(named=True)]
     rows += [{"suite": "test_snli", "premise": "p", "hypothesis": "h", "gold": label} for label in LABELS]
     asked = pl.DataFrame(rows, schema={"suite": pl.String, **dict.fromkeys(PAIR_COLUMNS, pl.String)})

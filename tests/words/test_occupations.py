@@ -84,7 +84,7 @@ def test_class_of_share(women: float, expected: str | None) -> None:
 
 def test_the_set_is_sound_and_its_classes_meet_the_same_templates() -> None:
     pairs = load_suite("coal", Request(occupations="labour"))
-    assert validate(pairs) == [] and pairs.occupation_list == "labour"
+    assert list(validate(pairs)) == [] and pairs.occupation_list == "labour"
     assert pairs.counts == {"PS": 1400, "AS": 1400, "NS": 1400}
     met = [set(part["template"]) for part in pairs.frame.partition_by("stereotype")]
     assert len(set.intersection(*met)) >= 0.9 * len(set.union(*met))

@@ -200,7 +200,7 @@ def test_control_pairs_use_templates_the_audit_does_not_reach(lang: str) -> None
 def test_built_in_sets_are_valid(lang: str) -> None:
     pairs = build_coal(lang)
     assert pairs.counts == {"PS": 1000, "AS": 1000, "NS": 3420}
-    assert validate(pairs) == []
+    assert list(validate(pairs)) == []
 
 
 def write_axis(folder: Path, **changes: str) -> Path:
@@ -246,7 +246,7 @@ def test_another_axis_needs_no_code(tmp_path: Path) -> None:
     # 3 stereotyped words x 2 templates; AS names both other groups; the neutral word meets all three.
     assert pairs.counts == {"PS": 6, "AS": 12, "NS": 6}
     assert set(pairs.frame["group"]) == {"younger", "middle", "older"}
-    assert validate(pairs, axis=axis) == []
+    assert list(validate(pairs, axis=axis)) == []
 
 
 def test_broken_axes_are_refused(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_each_rule_finds_its_rows_and_no_others(rule: str, count: int) -> None:
         (note,) = check_pairs(pairs).notes
         assert note.startswith(f"{count} pairs ")
     elif count:
-        findings = len(validate(pairs))
+        findings = len(list(validate(pairs)))
         with pytest.raises(InputError, match="'0'") as caught:
             check_pairs(pairs)
         assert f": {rule}: " in str(caught.value) and f"; {findings} " in str(caught.value)

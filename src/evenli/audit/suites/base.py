@@ -120,6 +120,7 @@ class Suite:
     name: str  # key on the command line and in results.json
     title: str  # for people
     reference: str  # paper
+    papers: Sequence[str] = ()  # the same in full, as a list of references has them
     headline: str  # measure that stands for the suite
     built_in: str = "built-in"  # pair set that is asked where a user gives no data
     result: type[SuiteResult] = SuiteResult  # class of its results
@@ -210,7 +211,7 @@ class Suite:
             paper=prose(self.reference),
             method=f"{capitalised(self.title)}: rows are not independent, they share {things} and sentences. Intervals "
             f"are about other {things} and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011).",
-            references=(f"{self.reference}: {self.title}.",),
+            references=self.papers or (f"{self.reference}: {self.title}.",),
         )
 
     def biased(self, sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:

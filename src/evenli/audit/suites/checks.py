@@ -114,17 +114,14 @@ class Finding:
         return self.rule in _NOTED
 
 
-def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
-    """Check every row of a CoAL set.
+def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> Iterator[Finding]:
+    """Check every row of a CoAL set, and yield its findings: every row of a large file may have one.
 
     Rules: ``slot`` the template has a slot; ``slots`` it has only one; ``difference`` filling it with occupation and
     group word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
     label is neutral; ``subset`` agrees with stereotype and group; ``stereotype`` an occupation has one only.
     """
-    return list(_findings(pairs, load_axis(axis)))
-
-
-def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
+    axis = load_axis(axis)
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
     leaks = {template: leaking_words(template, revealing, pairs.lang) for template in pairs.frame["template"].unique()}
@@ -136,11 +133,12 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
 
     types: dict[str, str] = {}
     for row in pairs.frame.iter_rows(named=True):
-        first = types.setdefault(row["occupation"], row["stereotype"])
+        word, kind = row["occupation"], row["stereotype"]
+        first = types.setdefault(word, kind)
         template, slots = row["template"], row["template"].count(SLOT)
-        expected = [bare(fill(template, word)) for word in (row["occupation"], words[row["group"]])]
+        expected = [bare(fill(template, noun)) for noun in (word, words[row["group"]])]
         given = [bare(row["premise"]), bare(row["hypothesis"])]
-        subset = subset_of(row["group"], () if row["stereotype"] == "neutral" else (row["stereotype"],))
+        subset = subset_of(row["group"], () if kind == "neutral" else (kind,))
         broken = {
             "slot": "" if slots else f"no slot in '{template}'",
             "slots": f"{slots} slots in '{template}'" if slots > 1 else "",
@@ -148,9 +146,7 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
             "leak": f"{', '.join(leaks[template])} in '{template}'" if leaks[template] else "",
             "gold": "" if row["gold"] == "neutral" else f"gold label is {row['gold']}",
             "subset": "" if row["subset"] == subset else f"tagged {row['subset']}, is {subset}",
-            "stereotype": ""
-            if row["stereotype"] == first
-            else f"'{row['occupation']}' is {first} and {row['stereotype']}",
+            "stereotype": "" if kind == first else f"'{word}' is {first} and {kind}",
         }
         yield from (Finding(row["id"], rule, detail) for rule, detail in broken.items() if detail)
 
@@ -193,10 +189,9 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
     The same rules as ``evenli data --check``, which lists every finding. Two of them are faults of a template and not
     of a claim, and the published releases have some: these are noted.
     """
-    # Counted one by one: every row of a large file may have a finding.
     counts: Counter[str] = Counter()
     first: dict[str, Finding] = {}
-    for finding in _findings(pairs, load_axis(axis)):
+    for finding in validate(pairs, axis=axis):
         kind = finding.rule if finding.noted else "broken"
         counts[kind] += 1
         first.setdefault(kind, finding)

@@ -21,8 +21,7 @@ import polars as pl
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import SuiteResult
-from evenli.audit.suites.about import About
-from evenli.audit.suites.base import Request, Suite, Texts, label_shares
+from evenli.audit.suites.base import Request, Suite, label_shares
 from evenli.audit.suites.coal import measures as measures
 from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
@@ -39,7 +38,6 @@ from evenli.words import read_table
 from evenli.words.english import with_article
 from evenli.words.templates import SLOT
 
-PAPER = "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI."
 _released = partial(
     measure,
     ideal=1,
@@ -150,10 +148,7 @@ def write_dev_file(
     return lists
 
 
-DEV_TEMPLATES = 6  # templates per occupation in the sample of Dev's pairs that an audit asks
-
-
-def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
+def dev_sample(per_occupation: int = 6) -> PairSet:
     """A systematic sample of Dev's pairs, small enough for an audit and the same every time.
 
     Every occupation meets all six hypothesis subjects in ``per_occupation`` of the 1,968 templates. Templates are
@@ -210,6 +205,9 @@ class Dev2020(Suite):
     name = "dev2020"
     title = "the templates of Dev et al."
     reference = "Dev et al. 2020"
+    papers = (
+        "Dev, Li, Phillips, Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI.",
+    )
     headline = "fn_bias"
     built_in = "Dev et al. sample"
     result = DevResult
@@ -245,9 +243,6 @@ class Dev2020(Suite):
     def blocks(self, result: DevResult, sample: Sample, medium: str) -> list[Block]:
         shares = label_shares(result.proportions)
         return [Block(f"Templates of Dev et al. ({result.rows:,} pairs, {shares})", measures=True)]
-
-    def texts(self, about: About) -> Texts:
-        return replace(super().texts(about), references=(PAPER,))
 
 
 SUITE = Dev2020()

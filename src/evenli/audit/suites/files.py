@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -23,86 +23,31 @@ HUB_ORDER = (ENTAILMENT, NEUTRAL, CONTRADICTION)
 
 
 def read_pairs(
-    data: Any,
-    lang: str,
-    *,
-    suite: str = "coal",
-    gold_labels: Sequence[str] | None = None,
-    extra: bool = False,
+    data: Any, lang: str, *, suite: str = "coal", gold_labels: Sequence[str] | None = None, extra: bool = False
 ) -> PairSet:
     """Read pairs of the user's own.
 
     Args:
-        data: Path of a file (JSON Lines, CSV, TSV, Parquet), or a table as ``pairs_from_table`` takes it. Columns may
-            carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
+        data: Path of a file (JSON Lines, CSV, TSV, Parquet), or a polars or pandas data frame, a table of ``datasets``,
+            any iterable of dictionaries. Columns may carry our names or those of SNLI and NLI-CoAL (``sentence1``,
+            ``gold_label``, ``occ_word`` …).
         lang: Language of the pairs.
         suite: What they are for.
         gold_labels: What the numbers 0, 1, 2 mean as gold labels; default the order of the hub, which a note states.
         extra: Keep further columns of a file, as text.
     """
-    if not isinstance(data, str | Path):
-        return pairs_from_table(data, lang, suite=suite)
-    path = Path(data)
-    rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
-    about = {"name": path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
-    return _pair_set(rows, str(path), gold_labels, extra=extra, **about)
-
-
-def pairs_from_table(table: Any, lang: str, suite: str = "coal") -> PairSet:
-    """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
-
-    def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for number, row in enumerate(table_rows(table), 1):
-            if not isinstance(row, Mapping):
-                raise PairError(f"table, row {number}: expected a dictionary, not {type(row).__name__}")
-            yield f"table, row {number}", row
-
-    source = f"table of {type(table).__module__}"
-    return _pair_set(rows(), "table", name="table", suite=suite, lang=lang, source=source)
-
-
-def write_pairs(pairs: PairSet, path: str | Path) -> None:
-    """Write a pair set as JSON Lines, CSV or Parquet, by the file's ending."""
-    path = Path(path)
-    if path.suffix == ".parquet":
-        write_atomic(path, lambda file: pairs.frame.write_parquet(file, compression="zstd"))
-    elif path.suffix == ".csv":
-        write_atomic(path, lambda file: write_csv(pairs.frame, file))
-    elif path.suffix in {".jsonl", ".json"}:
-        write_atomic(path, json_lines(pairs.frame))
-    else:
-        raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
-
-
-def json_lines(frame: pl.DataFrame) -> str:
-    """A table as JSON Lines."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
-
-
-def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> None:
-    """Refuse pairs that break a rule: what to say, with the names of columns in it, and which rows break it."""
-    for problem, broken in rules.items():
-        rows = pairs.frame.filter(broken)
-        if rows.height:
-            row = rows.row(0, named=True)
-            raise InputError(f"{where}, pair '{row['id']}': {problem.format(**row)}")
-
-
-def _pair_set(
-    rows: Iterable[tuple[str, Mapping[str, Any]]],
-    origin: str,
-    gold_labels: Sequence[str] | None = None,
-    *,
-    extra: bool = False,
-    **fields: Any,
-) -> PairSet:
-    """Bring rows, each with the place it stands at, into our columns."""
     names = [canonical_label(name) or "" for name in gold_labels or HUB_ORDER]
     if sorted(names) != sorted(LABELS):
         raise InputError(f"gold labels {','.join(gold_labels or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
     numbers = {"-1": "", **{str(number): name for number, name in enumerate(names)}}
     used: set[str] = set()  # numbers that stood for a label
-    placed = iter(rows)
+    if isinstance(data, str | Path):
+        path = Path(data)
+        origin, name, source = str(path), path.name, f"file {path.name}"
+        placed: Iterator[tuple[str, Mapping[str, Any]]] = ((f"{name}, line {n}", row) for n, row in iter_rows(path))
+    else:
+        origin, name, source, extra = "table", "table", f"table of {type(data).__module__}", False
+        placed = _placed_rows(data)
     first = next(placed, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
@@ -133,12 +78,46 @@ def _pair_set(
             kind = kind and kind.removesuffix("-stereo")
             yield {**values, "id": values.get("id") or str(number), "gold": gold, "stereotype": kind}
 
-    pairs = PairSet.from_rows(normalised(), extra=list(additional), **fields)
+    pairs = PairSet.from_rows(normalised(), list(additional), name=name, suite=suite, lang=lang, source=source)
     if not used:
         return pairs
     listed = ", ".join(f"{number} as {name}" for number, name in enumerate(names))
     advice = "" if gold_labels is not None else "; say another order (--gold-labels)"
     return replace(pairs, notes=(f"gold labels are numbers: {listed}{advice}",))
+
+
+def _placed_rows(table: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for number, row in enumerate(table_rows(table), 1):
+        if not isinstance(row, Mapping):
+            raise PairError(f"table, row {number}: expected a dictionary, not {type(row).__name__}")
+        yield f"table, row {number}", row
+
+
+def write_pairs(pairs: PairSet, path: str | Path) -> None:
+    """Write a pair set as JSON Lines, CSV or Parquet, by the file's ending."""
+    path = Path(path)
+    if path.suffix == ".parquet":
+        write_atomic(path, lambda file: pairs.frame.write_parquet(file, compression="zstd"))
+    elif path.suffix == ".csv":
+        write_atomic(path, lambda file: write_csv(pairs.frame, file))
+    elif path.suffix in {".jsonl", ".json"}:
+        write_atomic(path, json_lines(pairs.frame))
+    else:
+        raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+
+
+def json_lines(frame: pl.DataFrame) -> str:
+    """A table as JSON Lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
+
+
+def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> None:
+    """Refuse pairs that break a rule: what to say, with the names of columns in it, and which rows break it."""
+    for problem, broken in rules.items():
+        rows = pairs.frame.filter(broken)
+        if rows.height:
+            row = rows.row(0, named=True)
+            raise InputError(f"{where}, pair '{row['id']}': {problem.format(**row)}")
 
 
 _OURS = {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"}

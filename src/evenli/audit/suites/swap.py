@@ -33,7 +33,7 @@ from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.core.record import Record
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.words import load_axis, read_table
+from evenli.words import read_table
 from evenli.words.swap.conflicts import LANGUAGE, REASONS
 from evenli.words.swap.language import EMPTY, LANGUAGES, corpus_language, text_language
 from evenli.words.swap.swapper import Swapped, Swapper
@@ -238,8 +238,7 @@ class Swap(Suite):
 
     def pairs(self, request: Request) -> PairSet:
         """The built-in pairs or those of a user's file, each with its swapped version."""
-        if load_axis(request.axis).id != load_axis().id:
-            raise InputError(f"suite swap is about gender only, the axis is '{request.axis}'; leave it out")
+        replace(request, lang="en").check_english(self.name)
         if request.lang not in LANGUAGES:
             raise InputError(f"suite swap has no language '{request.lang}'; choose {', '.join(LANGUAGES)}")
         if request.data is None:
@@ -290,10 +289,8 @@ class Swap(Suite):
         names = {FEMALE: "women", MALE: "men", MIXED: "both"}
         texts = ", ".join(f"{count:,} about {names[name]}" for name, count in result.texts.items())
         heading = f"Gender swap ({result.rows:,} pairs, each asked twice; {texts})"
-        lines = []
-        if result.transitions:
-            listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
-            lines.append(f"Answers that changed: {listed}")
+        listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
+        lines = [f"Answers that changed: {listed}"] if listed else []
         rows = [
             (flip.premise_swapped, flip.hypothesis_swapped, flip.gold or "–", f"{flip.before} > {flip.after}")
             for flip in result.flips[:5]

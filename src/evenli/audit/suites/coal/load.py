@@ -1,7 +1,4 @@
-"""The pairs of NLI-CoAL: built-in, an official release, or a file or table of the user's own.
-
-An official release is read and repaired here, and its word and template lists can be recovered from it.
-"""
+"""The pairs of NLI-CoAL: built-in, an official release, repaired, or a file or table of the user's own."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from evenli.audit.pairs import PairSet
+from evenli.audit.pairs import PAIR_COLUMNS, PairSet
 from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request
 from evenli.audit.suites.checks import CheckedPairs, check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
@@ -28,14 +25,6 @@ from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.templates import SLOT, fill, looks_like
 
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
-
-
-def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
-    """Load PS, AS and NS pairs: built-in without ``data``, else from a release folder or archive, or a pair file.
-
-    ``options`` are ``split`` and ``tokenised`` for releases, ``axis``, and ``occupations`` for the built-in set.
-    """
-    return load(Request(lang, data, **options))
 
 
 def load(request: Request) -> PairSet:
@@ -71,7 +60,7 @@ def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedPairs:
 
     ``options`` are ``split`` and ``tokenised`` for releases, and ``axis``.
     """
-    pairs = load_coal(lang, data, **options, checked=False)
+    pairs = load(Request(lang, data, **options, checked=False))
     return CheckedPairs(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
 
 
@@ -202,18 +191,9 @@ def _row(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
             f"{', '.join(words.values())}; wrong language (--lang)?"
         )
-    fixed = {
-        "id": str(row["id"]),
-        "subset": subset,
-        "premise": premise,
-        "hypothesis": hypothesis,
-        "gold": str(row["label"]),
-        "occupation": occupation,
-        "stereotype": NO_STEREOTYPE if subset == NS else tag,
-        "template": place[0],
-        "group": place[1],
-    }
-    return fixed, mistagged
+    stereotype = NO_STEREOTYPE if subset == NS else tag
+    cells = (str(row["id"]), subset, premise, hypothesis, str(row["label"]), occupation, stereotype, *place)
+    return dict(zip(PAIR_COLUMNS, cells, strict=True)), mistagged
 
 
 def _match(premise: str, hypothesis: str, occupation: str, words: Mapping[str, str]) -> tuple[str, str] | None:

@@ -69,10 +69,10 @@ class ItemSet:
 
 def items(sample: Sample) -> ItemSet:
     """The items of a sample, found once for all weightings."""
-    return sample.once("items", _find)
+    return sample.once("items", _find_items)
 
 
-def _find(sample: Sample) -> ItemSet:
+def _find_items(sample: Sample) -> ItemSet:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
     suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
@@ -116,19 +116,16 @@ def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:
 
 def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float32]:
     """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
-    key = "expected" if expected else "likeliest"
     first, second = items(sample).rows
+
+    def found(sample: Sample) -> NDArray[np.float32]:
+        p = sample.probabilities if expected else np.eye(len(LABELS))[sample.predicted]
+        return np.asarray(np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE), dtype=np.float32)
+
     # Found once: the outcomes are the same under every weighting.
-    if key not in sample.kept:
-        p, answers = sample.probabilities, sample.predicted
-        sample.kept[key] = (
-            np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE).astype(np.float32)
-            if expected
-            else _TABLE.argmax(axis=2)[answers[first], answers[second]]
-        )
-    of_items, at = sample.kept[key], OUTCOMES.index(outcome)
+    of_items = sample.once("expected" if expected else "likeliest", found)
     column = np.zeros(sample.frame.height, dtype=np.float32)
-    column[first] = column[second] = of_items[:, at] if expected else of_items == at
+    column[first] = column[second] = of_items[:, OUTCOMES.index(outcome)]
     return column
 
 
@@ -167,21 +164,15 @@ def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:
     """One of the three causes on the items of some rows."""
     if name == "default_gender":
         return lean(sample, NO_STEREOTYPE, among=rows)
-    return _stereotype(sample, among=rows) if name == "stereotype" else _undirected(sample, None, among=rows)
+    return _stereotype(sample, among=rows) if name == "stereotype" else undirected(sample, among=rows)
 
 
 def _stereotype(sample: Sample, *, expected: bool = False, among: Mask = None) -> Values:
-    first, second = (lean(sample, name, expected=expected, among=among) for name in _pair(sample))
+    first, second = (lean(sample, name, expected=expected, among=among) for name in _two_groups(sample))
     return np.asarray((second - first) / 2)
 
 
-def _undirected(sample: Sample, stereotype: str | None, *, expected: bool = False, among: Mask = None) -> Values:
-    classes = (*_pair(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
-    parts = [without_direction(sample, name, expected=expected, among=among) for name in classes]
-    return np.asarray(sum(parts) / len(classes))
-
-
-def _pair(sample: Sample) -> tuple[str, str]:
+def _two_groups(sample: Sample) -> tuple[str, str]:
     """The two groups; names that no class has where there are not two."""
     groups = items(sample).groups
     return (groups[0], groups[1]) if len(groups) == 2 else ("", "")
@@ -224,15 +215,17 @@ def default_gender(sample: Sample, stereotype: str | None = None) -> Values:
 
 
 @_errs(title="undirected error", formula="mean over classes of 2 min(M, F) + X", stressed=True)
-def undirected(sample: Sample, stereotype: str | None = None) -> Values:
+def undirected(sample: Sample, stereotype: str | None = None, *, expected: bool = False, among: Mask = None) -> Values:
     """Errors without a direction; 0..1, on a slice those of its class."""
-    return _undirected(sample, stereotype)
+    classes = (*_two_groups(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
+    parts = [without_direction(sample, name, expected=expected, among=among) for name in classes]
+    return np.asarray(sum(parts) / len(classes))
 
 
 @_assumes(title="default gender, stereotyped jobs", formula="(l_second + l_first) / 2", subsets=_STEREOTYPED)
 def default_of_stereotyped(sample: Sample, stereotype: str | None = None) -> Values:
     """Which group is assumed where stereotypes cancel out; a second estimate of the default. On a slice its lean."""
-    classes = _pair(sample) if stereotype is None else (stereotype,)
+    classes = _two_groups(sample) if stereotype is None else (stereotype,)
     return np.asarray(sum(lean(sample, name) for name in classes) / len(classes))
 
 
@@ -287,7 +280,7 @@ def default_gender_expected(sample: Sample, stereotype: str | None = None) -> Va
 @_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
 def undirected_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
-    return _undirected(sample, stereotype, expected=True)
+    return undirected(sample, stereotype, expected=True)
 
 
 _coal = partial(measure, ideal=0, direction="higher = more biased", reference="Anantaprayoon et al. 2024")

@@ -269,16 +269,14 @@ def judged(sample: Sample, defining: Collection[str] = ()) -> pl.DataFrame:
     ``wanted`` (the biased answer; in NS the likelier of the two), ``p_biased`` (the probability of ``wanted``) and
     ``states_group`` (the occupation is one of ``defining``, words such as *businessman*).
     """
-    probabilities = {f"p_{label}": sample.probabilities[:, i] for i, label in enumerate(LABELS)}
-    answers = pl.Series("answer", list(LABELS)).gather(sample.predicted)
     entailed, contradicted = pl.col(f"p_{ENTAILMENT}"), pl.col(f"p_{CONTRADICTION}")
     subset = pl.col("subset")
     # In NS both answers are biased, so the likelier one is meant.
     is_entailment = (subset == "PS") | ((subset != "AS") & (entailed >= contradicted))
     frame = sample.frame.with_columns(
         pl.col("occupation", "stereotype", "template", "group").fill_null(""),
-        *(pl.Series(name, values) for name, values in probabilities.items()),
-        answers,
+        *(pl.Series(f"p_{label}", sample.probabilities[:, i]) for i, label in enumerate(LABELS)),
+        pl.Series("answer", list(LABELS)).gather(sample.predicted),
         pl.Series("biased", sample.biased),
         states_group=pl.col("occupation").is_in(list(defining)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from typing import ClassVar
@@ -155,30 +155,23 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
     """The result of a run."""
     frame, card, scoring = sample.frame, data_of(sample, "coal"), scoring_of(sample, measures)
     # Scores on other words say nothing about the order of the models.
-    beside = published(card.lang, measures["coal"]) if card and not card.occupation_list else []
+    beside, medians = published(card.lang if card and not card.occupation_list else None, measures["coal"])
     order = [measures["order_entailment"], measures["order_contradiction"]]
-    is_defined = not any(math.isnan(condition.value) for condition in order)
-    is_bounded = not any(math.isnan(condition.low) for condition in order)
-    asked = items(sample)
+    conditions = [row.value for row in order], [row.low for row in order]
+    asked, rows = items(sample), Counter(frame["subset"])
     listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
     # The sort is stable: within each kind the most biased stay first.
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return CoalResult(
         measures=measures,
-        proportions={
-            subset: {label: float(sample.rate(label, subset)) for label in LABELS}
-            for subset in frame["subset"].unique(maintain_order=True)
-        },
-        rows={str(key): int(n) for key, n in frame.group_by("subset", maintain_order=True).len().iter_rows()},
-        order_condition=OrderCondition(
-            all(condition.value > 0 for condition in order) if is_defined else None,
-            all(condition.low > 0 for condition in order) if is_bounded else None,
-        ),
+        proportions={subset: {label: float(sample.rate(label, subset)) for label in LABELS} for subset in rows},
+        rows=dict(rows),
+        order_condition=OrderCondition(*(None if any(map(math.isnan, both)) else min(both) > 0 for both in conditions)),
         minimum_detectable_difference=minimum_detectable_difference(measures["coal"]),
         occupations=occupations,
         published=beside,
-        medians=published_medians([row.model for row in beside if not row.this]),
+        medians=medians,
         readings=readings(sample, scoring),
         shares=label_shares(sample, scoring),
         notes=left_out(asked),
@@ -227,9 +220,8 @@ def left_out(asked: ItemSet) -> list[str]:
 def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     """The share of every label in every set, over all pairs and by the group in the hypothesis."""
     groups = ["", *sorted(sample.frame["group"].drop_nulls().unique())]
-    of_row = sample.frame["group"].fill_null("").to_numpy()
     masks = {
-        (subset, group): sample.where("subset", subset) & ((of_row == group) | (group == ""))
+        (subset, group): sample.where("subset", subset) & ((group == "") | sample.where("group", group))
         for subset in sample.frame["subset"].unique(maintain_order=True)
         for group in groups
     }
@@ -245,22 +237,22 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     ]
 
 
-def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
-    """Published models of a language with this one among them, most biased first; last where it is undefined."""
+def published(lang: str | None, estimate: Estimate) -> tuple[list[PublishedRow], dict[str, float]]:
+    """Published models of a language with this one among them, most biased first; last where it is undefined.
+
+    Beside them the middle one of all published models, for every score that was published; NaN without any.
+    """
     listed = [row for row in read_table("published_coal.csv") if row["lang"] == lang]
-    scores = [(row["model"], float(row["coal_pub"]), float(row["fn_pub"])) for row in listed]
-    rows = [PublishedRow(*row, this=False, tied=estimate.low <= row[1] <= estimate.high) for row in scores]
+    values = {name: [float(row[column]) for row in listed] for name, column in _MEDIANS.items()}
+    values["coal_non"] = [1 - neutral for neutral in values["coal_non"]]
+    medians = {name: median(of_models) if of_models else math.nan for name, of_models in values.items()}
+    if lang is None:
+        return [], medians
+    models = zip([row["model"] for row in listed], values["coal"], values["fn_bias"], strict=True)
+    rows = [PublishedRow(*row, this=False, tied=estimate.low <= row[1] <= estimate.high) for row in models]
     rows.append(PublishedRow("this model", estimate.value, math.nan, this=True, tied=False))
     # This model comes last among equals.
-    return sorted(rows, key=lambda row: (math.inf if math.isnan(row.coal) else -row.coal, row.this))
-
-
-def published_medians(models: Sequence[str]) -> dict[str, float]:
-    """The middle one of some published models, for every score that was published; NaN without any."""
-    rows = [row for row in read_table("published_coal.csv") if row["model"] in models]
-    values = {name: [float(row[column]) for row in rows] for name, column in _MEDIANS.items()}
-    values["coal_non"] = [1 - neutral for neutral in values["coal_non"]]
-    return {name: median(of_models) if of_models else math.nan for name, of_models in values.items()}
+    return sorted(rows, key=lambda row: (math.inf if math.isnan(row.coal) else -row.coal, row.this)), medians
 
 
 def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:

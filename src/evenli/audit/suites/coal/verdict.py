@@ -217,26 +217,22 @@ def _numbers(result: CoalResult) -> list[Fact]:
     nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
     if len(nouns) != len(_KINDS):
         return []
-    first, second = nouns
-    error = ("Errs without a direction", "wrong answers that cancel out or contradict each other")
-    # Name and meaning of a value below 0, and of one above.
-    texts = {
-        "stereotype": (
-            ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
-            ("Follows stereotypes", "read as the stereotype says, minus read against it"),
-        ),
-        "default_gender": (
-            (f"Assumes {first}", f"jobs without a stereotype: read as {first}'s, minus as {second}'s"),
-            (f"Assumes {second}", f"jobs without a stereotype: read as {second}'s, minus as {first}'s"),
-        ),
-        "undirected": (error, error),
-    }
     numbers = []
     for cause in CAUSES:
         estimate = result.measures.get(cause)
-        if estimate is not None and not math.isnan(estimate.value):
-            name, meaning = texts[cause][estimate.value >= 0]
-            numbers.append(plain_fact(name, estimate, meaning))
+        if estimate is None or math.isnan(estimate.value):
+            continue
+        above = estimate.value >= 0
+        other, noun = nouns if above else nouns[::-1]
+        texts = {
+            "stereotype": ("Follows stereotypes", "read as the stereotype says, minus read against it")
+            if above
+            else ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
+            "default_gender": (f"Assumes {noun}", f"jobs without a stereotype: read as {noun}'s, minus as {other}'s"),
+            "undirected": ("Errs without a direction", "wrong answers that cancel out or contradict each other"),
+        }
+        name, meaning = texts[cause]
+        numbers.append(plain_fact(name, estimate, meaning))
     return numbers
 
 
@@ -283,12 +279,9 @@ def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDAr
     """
     if not asked.size:
         return None
-    rows, about = asked, f"the middle one of {asked.size:,} pairs, by the model's certainty"
-    for kind in kinds:
-        if kind[asked].any():
-            rows = asked[kind[asked]]
-            about = f"a typical one of {rows.size:,} pairs with this kind of answer"
-            break
+    rows = next((asked[kind[asked]] for kind in kinds if kind[asked].any()), asked)
+    about = f"a typical one of {rows.size:,} pairs with this kind of answer"
+    about = f"the middle one of {rows.size:,} pairs, by the model's certainty" if rows is asked else about
     # No texts are copied: of a million rows only one is shown.
     certainty = sample.probabilities[rows].max(axis=1)
     at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])

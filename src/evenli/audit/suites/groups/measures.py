@@ -13,7 +13,7 @@ nothing grows with the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,17 +59,16 @@ class GroupItems:
 
 def items(sample: Sample) -> GroupItems:
     """The items of a sample, found once for all weightings."""
-    return sample.once("group items", _find)
+    return sample.once("group items", _find_items)
 
 
-def _find(sample: Sample) -> GroupItems:
-    named = sample.frame["group"].fill_null("").to_numpy()
-    groups = sorted({str(group) for group in named if group})
+def _find_items(sample: Sample) -> GroupItems:
+    groups = sorted(set(sample.frame["group"].drop_nulls().unique()) - {""})
     cells = sample.design.cells
     table = np.full((len(groups), int(cells.max()) + 1), -1, dtype=np.int64)
     for at, group in enumerate(groups):
         # Backwards, so that of two equal pairs the first counts.
-        rows = np.flatnonzero(named == group)[::-1]
+        rows = np.flatnonzero(sample.where("group", group))[::-1]
         table[at, cells[rows]] = rows
     rows = table[:, (table >= 0).all(axis=0)] if groups else table
     member = sample.where("subset", "PS")[rows]
@@ -98,32 +97,10 @@ def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask, *,
     return mean_of_words(sample, column, rows, signed=signed)
 
 
-def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | NDArray[np.int8]:
-    """[groups, items] 1 for entailment, -1 for contradiction, 0 for neutral; or what is expected of it."""
-    rows, yes, no = items(sample).rows, LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
-    if expected:
-        p = sample.probabilities[rows]
-        return np.asarray(p[..., yes] - p[..., no])
-    answers = sample.predicted[rows]
-    return np.asarray((answers == yes).astype(np.int8) - (answers == no))
-
-
-def compare(sample: Sample, group: int, *, expected: bool = False) -> Parts:
-    """How a group's answer stands to that of every group: [groups, items] above, below, alike but not neutral.
-
-    Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
-    the two answers were given independently of each other.
-    """
-    if not expected:
-        side = sides(sample)
-        own = side[group]
-        alike = (own == side) & (own != 0)
-        return (own > side).astype(np.float64), (own < side).astype(np.float64), alike.astype(np.float64)
-    p, yes, no = sample.probabilities[items(sample).rows], LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
-    own_yes, own_no, other_yes, other_no = p[group, :, yes], p[group, :, no], p[..., yes], p[..., no]
-    above = own_yes * (1 - other_yes) + (1 - own_yes - own_no) * other_no
-    below = other_yes * (1 - own_yes) + (1 - other_yes - other_no) * own_no
-    return above, below, own_yes * other_yes + own_no * other_no
+def answers(sample: Sample, *, expected: bool) -> NDArray[np.floating]:
+    """[groups, items, labels] 1 for the likeliest answer and 0 for the others, or their probabilities."""
+    rows = items(sample).rows
+    return np.asarray(sample.probabilities[rows] if expected else np.eye(len(LABELS))[sample.predicted[rows]])
 
 
 def label_share(sample: Sample, label: str, rows: Mask, *, expected: bool = False) -> Values:
@@ -137,15 +114,11 @@ def _share(sample: Sample, label: str, subset: str, *, expected: bool = False) -
     return label_share(sample, label, sample.where("subset", subset), expected=expected)
 
 
-def _coal(sample: Sample, *, expected: bool = False) -> Values:
+@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", stressed=True)
+def coal_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """Bias over all three labels; undefined where all words, or none, have a stereotype."""
     part = partial(_share, sample, expected=expected)
     return np.asarray((part(ENTAILMENT, "PS") + part(CONTRADICTION, "AS") + 1 - part(NEUTRAL, "NS")) / 3)
-
-
-@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", stressed=True)
-def coal_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """Bias over all three labels; undefined where all words, or none, have a stereotype."""
-    return _coal(sample)
 
 
 @_sets(title="  entailment in PS", formula="e_p", subsets=("PS",))
@@ -169,53 +142,59 @@ def coal_n_non(sample: Sample, stereotype: str | None = None) -> Values:
 @_sets(title="NLI-CoAL, n groups, expected answers", formula="coal_n of mean probabilities")
 def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities: it speaks also where the likeliest answer is always neutral."""
-    return _coal(sample, expected=True)
+    return coal_n(sample, expected=True)
 
 
-def _against(sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool) -> Parts | None:
-    """M, F and X of a group against its rivals on the chosen items; None where it has none."""
+def against_others(sample: Sample, group: int, *, typed: bool, expected: bool = False) -> Parts | None:
+    """M, F and X of a group, None where it has no rivals.
+
+    Where a word is stereotyped with it (``typed``) the rivals are groups that it is not stereotyped with; where a word
+    has no stereotype, all others. Contradiction stands below neutral, neutral below entailment. ``expected`` gives
+    probabilities of the three, as if the two answers were given independently of each other.
+    """
+    asked = items(sample)
+    rivals = ~asked.member if typed else np.arange(len(asked.groups))[:, None] != group
     count = rivals.sum(axis=0)
-    chosen = chosen & (count > 0)
+    chosen = (asked.typed & asked.member[group] if typed else asked.untyped) & (count > 0)
     if not chosen.any():
         return None
-    parts = compare(sample, group, expected=expected)
-    won, lost, alike = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in parts)
-    return tuple(mean_of_items(sample, share, chosen) for share in (won, lost, alike))
+    p = answers(sample, expected=expected)
+    yes, no = p[..., LABELS.index(ENTAILMENT)], p[..., LABELS.index(CONTRADICTION)]
+    above = yes[group] * (1 - yes) + (1 - yes[group] - no[group]) * no
+    below = yes * (1 - yes[group]) + (1 - yes - no) * no[group]
+    alike = yes[group] * yes + no[group] * no
+    shares = ((part * rivals).sum(axis=0) / np.maximum(count, 1) for part in (above, below, alike))
+    return tuple(mean_of_items(sample, share, chosen) for share in shares)
 
 
-def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
-    """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
-    asked = items(sample)
-    return _against(sample, group, ~asked.member, asked.typed & asked.member[group], expected=expected)
-
-
-def of_default(sample: Sample, group: int, *, expected: bool = False) -> Parts | None:
-    """M, F and X of a group against all others, where a word has no stereotype."""
-    asked = items(sample)
-    rivals = np.arange(len(asked.groups))[:, None] != group
-    return _against(sample, group, np.broadcast_to(rivals, asked.rows.shape), asked.untyped, expected=expected)
-
-
-def _lead(sample: Sample, group: int, *, of: Callable[..., Parts | None], expected: bool = False) -> Values:
-    parts = of(sample, group, expected=expected)
+def _lead(sample: Sample, group: int, *, typed: bool, expected: bool = False) -> Values:
+    parts = against_others(sample, group, typed=typed, expected=expected)
     return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
 
 
-default_of, stereotype_of = partial(_lead, of=of_default), partial(_lead, of=of_stereotype)
+default_of, stereotype_of = partial(_lead, typed=False), partial(_lead, typed=True)
 """M - F of a group, -1..1: how much more often it beats the others than they beat it."""
 
 
-def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
-    parts = (of_stereotype(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group", stressed=True)
+def stereotype_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """How much more readily the stereotyped group is inferred than the others."""
+    parts = (against_others(sample, at, typed=True, expected=expected) for at in range(len(items(sample).groups)))
     leads = [won - lost for won, lost, _ in filter(None, parts)]
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
     return np.asarray(sum(leads) / len(leads)) if leads else sample.undefined
 
 
-def _undirected(sample: Sample, *, expected: bool = False) -> Values:
+@_errs(
+    title="undirected error",
+    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
+    stressed=True,
+)
+def undirected_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """Answers that cancel out between groups or are the same for all and not neutral."""
     means = []
-    for part in (of_stereotype, of_default):
-        parts = (part(sample, at, expected=expected) for at in range(len(items(sample).groups)))
+    for typed in (True, False):
+        parts = (against_others(sample, at, typed=typed, expected=expected) for at in range(len(items(sample).groups)))
         errors = [2 * sample.smaller(won, lost) + alike for won, lost, alike in filter(None, parts)]
         means += [sum(errors) / len(errors)] if errors else []
     if len(means) < 2:
@@ -224,32 +203,16 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     return np.asarray((2 * means[0] + means[1]) / 3)
 
 
-@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group", stressed=True)
-def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """How much more readily the stereotyped group is inferred than the others."""
-    return _stereotype(sample)
-
-
-@_errs(
-    title="undirected error",
-    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
-    stressed=True,
-)
-def undirected_n(sample: Sample, stereotype: str | None = None) -> Values:
-    """Answers that cancel out between groups or are the same for all and not neutral."""
-    return _undirected(sample)
-
-
 @_follows(title="stereotype, expected answers", formula="stereotype of P(a, b) = p(a) p(b)")
 def stereotype_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities."""
-    return _stereotype(sample, expected=True)
+    return stereotype_n(sample, expected=True)
 
 
 @_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
 def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
-    return _undirected(sample, expected=True)
+    return undirected_n(sample, expected=True)
 
 
 @_measure(
@@ -292,5 +255,6 @@ def interaction_of(sample: Sample, at: int, parts: Sequence[tuple[str, str]], *,
     first, second = (
         np.array([name == names[at] for name in names]) - 1 / len(set(names)) for names in zip(*parts, strict=True)
     )
-    side = sides(sample, expected=expected).astype(np.float64)
-    return mean_of_items(sample, (first * second) @ side, np.ones(side.shape[1], dtype=bool), signed=True)
+    p = answers(sample, expected=expected)
+    readily = p[..., LABELS.index(ENTAILMENT)] - p[..., LABELS.index(CONTRADICTION)]
+    return mean_of_items(sample, (first * second) @ readily, np.ones(readily.shape[1], dtype=bool), signed=True)

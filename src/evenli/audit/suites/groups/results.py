@@ -11,7 +11,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import DataCard, SuiteResult
@@ -165,7 +164,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResul
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
-    rows, about = _rows(sample, asked, scoring), about_axis(sample.header)
+    rows, about = _group_rows(sample, asked, scoring), about_axis(sample.header)
     return GroupsResult(
         # NLI-CoAL needs words with and without a stereotype; the distance does not.
         headline="distance" if math.isnan(measures["coal_n"].value) else "coal_n",
@@ -182,20 +181,19 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResul
     )
 
 
-def _rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]:
-    named = sample.frame["group"].fill_null("").to_numpy()
+def _group_rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]:
     functions: dict[str, Callable[..., Values]] = {
         "default": default_of,
         "default_expected": partial(default_of, expected=True),
         "stereotype": stereotype_of,
-        "ruled_out": partial(_ruled_out, named=named, groups=asked.groups),
-        "ruled_out_expected": partial(_ruled_out, named=named, groups=asked.groups, expected=True),
+        "ruled_out": _ruled_out,
+        "ruled_out_expected": partial(_ruled_out, expected=True),
     }
     count = len(asked.groups)
     by_group = {(at, name): partial(function, group=at) for at in range(count) for name, function in functions.items()}
     estimates = estimate_functions(sample, by_group, (-1, 1), _together(scoring, count))
     answered = {
-        (group, label): partial(label_share, label=label, rows=named == group)
+        (group, label): partial(label_share, label=label, rows=sample.where("group", group))
         for group in asked.groups
         for label in SHOWN_LABELS
     }
@@ -206,17 +204,16 @@ def _rows(sample: Sample, asked: GroupItems, scoring: Scoring) -> list[GroupRow]
         parts = {name: estimates[at, name] for name in functions}
         labels = {label: answers[group, label] for label in SHOWN_LABELS}
         typed = len(set(words[asked.member[at] & asked.typed].tolist()))
-        first = np.flatnonzero(named == group)
+        first = np.flatnonzero(sample.where("group", group))
         # What the pairs call a group stands in the slot of the template.
         noun = slot_word(*sample.frame.select("template", "hypothesis").row(int(first[0]))) or group
         rows.append(GroupRow(group, noun, typed, **parts, answers=labels, pairs=len(first)))
     return rows
 
 
-def _ruled_out(
-    sample: Sample, group: int, *, named: NDArray[np.object_], groups: Sequence[str], expected: bool = False
-) -> Values:
-    shares = [label_share(sample, CONTRADICTION, named == name, expected=expected) for name in groups]
+def _ruled_out(sample: Sample, group: int, *, expected: bool = False) -> Values:
+    rows = [sample.where("group", name) for name in items(sample).groups]
+    shares = [label_share(sample, CONTRADICTION, of_group, expected=expected) for of_group in rows]
     others = [share for at, share in enumerate(shares) if at != group]
     return np.asarray(shares[group] - sum(others) / max(1, len(others)))
 

@@ -59,15 +59,15 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
     """Groups that are assumed, and groups that are ruled out more than the others, the largest first."""
     causes = []
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
-        above = [
+        held = (
             (estimate, row)
             for estimate, row in _estimates(result, name)
             if coal.supported(name, estimate) and estimate.value > 0 and (name != DEFAULT or _inferred(row, result))
+        )
+        causes += [
+            Cause(name, row.group, coal.size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate)
+            for estimate, row in sorted(held, key=lambda pair: -pair[0].value)[:_NAMED]
         ]
-        for estimate, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
-            causes.append(
-                Cause(name, row.group, coal.size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate)
-            )
     return causes
 
 

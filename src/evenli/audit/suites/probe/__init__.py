@@ -12,11 +12,10 @@ from numpy import bool_
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.about import About
-from evenli.audit.suites.base import Request, Suite, Texts, label_shares, own
+from evenli.audit.suites.base import Request, Suite, label_shares, own
 from evenli.audit.suites.probe import measures
 from evenli.audit.suites.probe.build import LANGUAGES, build_probe, label_by_labour
-from evenli.audit.suites.probe.measures import ProbeOccupation, ProbeResult, Ranks, leans_dominant
+from evenli.audit.suites.probe.measures import ProbeResult, Ranks, leans_dominant
 from evenli.audit.suites.probe.read import read_probe
 from evenli.core.blocks import PAGE, Block, Figure
 from evenli.core.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside
@@ -35,6 +34,7 @@ class Probe(Suite):
     name = "probe"
     title = "the entailment probe"
     reference = "Sharma et al. 2021"
+    papers = ("Sharma, Dey, Sinha (2021), Evaluating Gender Bias in Natural Language Inference.",)
     headline = "probe_lean"
     built_in = "built-in probe"
     result = ProbeResult
@@ -83,10 +83,6 @@ class Probe(Suite):
         # An item is a premise with both its hypotheses.
         return leans_dominant(sample), sample.paired.first.frame
 
-    def texts(self, about: About) -> Texts:
-        paper = "Sharma, Dey, Sinha (2021), Evaluating Gender Bias in Natural Language Inference."
-        return replace(super().texts(about), references=(paper,))
-
 
 def shown(result: ProbeResult) -> Block:
     """Heading, slices by dominant gender, largest gaps, the labour market."""
@@ -100,7 +96,10 @@ def shown(result: ProbeResult) -> Block:
         )
         lines.append(f"{group}-dominated occupations: {values}")
     lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")
-    gaps = ", ".join(_gap(row) for row in result.occupations[:5])
+    gaps = ", ".join(
+        f"{row.occupation} {number(row.dp, 2)}{' (female)' if row.signed > 0 else ' (male)' if row.signed else ''}"
+        for row in result.occupations[:5]
+    )
     lines.append(f"Largest gaps dP (and the likelier gender): {gaps}")
     disputed = [
         f"{row.occupation} ({row.stereotype}, {row.women_percent:g} %)" for row in result.occupations if row.disputed
@@ -117,11 +116,6 @@ def shown(result: ProbeResult) -> Block:
             f"P_f - P_m against the share of women {_ranks(labour.direction)}"
         )
     return Block(heading, lines, measures=True)
-
-
-def _gap(row: ProbeOccupation) -> str:
-    group = "" if not row.signed else " (female)" if row.signed > 0 else " (male)"
-    return f"{row.occupation} {number(row.dp, 2)}{group}"
 
 
 def _ranks(ranks: Ranks) -> str:

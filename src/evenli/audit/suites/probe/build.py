@@ -7,7 +7,7 @@ Sharma, Dey, Sinha 2021, Evaluating Gender Bias in Natural Language Inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -106,14 +106,19 @@ def build_probe(settings: ProbeSettings | None = None, lang: str = "en", **optio
     """
     settings = settings_of(ProbeSettings, settings, options, "build_probe")
     generator = np.random.default_rng(settings.seed)
+    corpus = None if settings.corpus is None else Path(settings.corpus).name
     report = None
     if lang != "en":
         genders, premises = _translated(settings, lang)
         notes = ["labels are the stereotype classes of NLI-CoAL; no labour statistics are compared"]
     else:
         genders = _dominating(settings.occupations)
-        choose = _from_own_sentences if settings.corpus is None else _from_corpus
-        premises, report = choose(settings, genders, generator)
+        choose = _from_own_sentences if corpus is None else _from_corpus
+        premises, found = choose(settings, genders, generator)
+        asked = {name: value for name, value in vars(settings).items() if name not in {"occupations", "dominance"}}
+        if not isinstance(settings.name_filter, str):
+            asked["name_filter"] = getattr(settings.name_filter, "__name__", "custom")
+        report = ProbeReport(**{**asked, "corpus": corpus, **found})
         notes = report.notes
     hypotheses = words.probe_hypotheses(settings.family, lang)
     listed = [(name, *premise) for name in premises for premise in premises[name]]
@@ -121,8 +126,8 @@ def build_probe(settings: ProbeSettings | None = None, lang: str = "en", **optio
     rows: list[dict[str, str]] = []
     for number, ((name, premise, template), pick) in enumerate(zip(listed, picks, strict=True)):
         texts = words.fill_hypotheses(hypotheses[pick], premise, name, lang)
-        rows += words.probe_rows(number, premise, texts, name, genders[name], template)
-    corpus = None if settings.corpus is None else Path(settings.corpus).name
+        same = {"premise": premise, "occupation": name, "stereotype": genders[name], "template": template}
+        rows += words.probe_rows(number, texts, **same)
     pairs = PairSet.from_rows(
         rows,
         name=f"probe from {corpus}" if corpus else "built-in probe",
@@ -188,19 +193,10 @@ def _dominating(occupations: str | Path | Mapping[str, str] | None) -> Mapping[s
     return dict(listed)
 
 
-def _card(settings: ProbeSettings) -> dict[str, Any]:
-    """The settings as they stand in the report."""
-    card = {name: value for name, value in vars(settings).items() if name not in {"occupations", "dominance"}}
-    card["corpus"] = None if settings.corpus is None else Path(settings.corpus).name
-    if not isinstance(settings.name_filter, str):
-        card["name_filter"] = getattr(settings.name_filter, "__name__", "custom")
-    return card
-
-
 def _from_own_sentences(
     settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
-) -> tuple[Premises, ProbeReport]:
-    """The same seeded sample of our templates for every occupation, and the report."""
+) -> tuple[Premises, dict[str, Any]]:
+    """The same seeded sample of our templates for every occupation, and what a report says of it."""
     per_occupation = settings.per_occupation
     # A template that names an occupation itself would be about two.
     finder = any_of(form for name in occupations for form in forms(name))
@@ -216,16 +212,36 @@ def _from_own_sentences(
         for name in occupations
     }
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
-    return premises, ProbeReport(**_card(settings), occupations=counts)
+    return premises, {"occupations": counts}
 
 
 def _from_corpus(
     settings: ProbeSettings, occupations: Mapping[str, str], generator: np.random.Generator
-) -> tuple[Premises, ProbeReport]:
-    """Premises from a corpus, and the report."""
+) -> tuple[Premises, dict[str, Any]]:
+    """Premises from a corpus, and what a report says of them.
+
+    Every occupation gets its own sentences first, then those of others with the word replaced.
+    """
     corpus = Path(str(settings.corpus))
     pool = words.collect(corpus, occupations, settings.max_words, settings.name_filter)
-    premises, counts = _equalise(pool.kept, settings, occupations, generator)
+    placeholders = list(dict.fromkeys(sentence.template for sentence in pool.kept if sentence.movable))
+    premises: Premises = {}
+    counts: dict[str, dict[str, int]] = {}
+    for name in occupations:
+        own = [sentence for sentence in pool.kept if sentence.occupation == name]
+        chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
+        drawn = [(sentence.text, cluster_key(sentence.template)) for sentence in chosen]
+        # No premise twice: another occupation may have the same sentence, but for the word.
+        used = {words.same_words(text) for text, _ in drawn}
+        for i in generator.permutation(len(placeholders)):
+            if len(drawn) == settings.per_occupation:
+                break
+            text = fill_slots(placeholders[i], name, repair_articles=settings.repair_articles)
+            if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
+                used.add(words.same_words(text))
+                drawn.append((text, cluster_key(placeholders[i])))
+        premises[name] = drawn
+        counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
     empty = [name for name, texts in premises.items() if not texts]
     if empty:
         raise InputError(
@@ -240,43 +256,8 @@ def _from_corpus(
         notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
     if settings.name_filter == "lists" and not pool.has_capitals:
         notes.append("the corpus has no capital letters, so only listed first names are seen; spacy or nltk see more")
-    return premises, ProbeReport(
-        **_card(settings),
-        **pool.counts,
-        placeholders=len({sentence.template for sentence in pool.kept if sentence.movable}),
-        occupations=counts,
-        only_filled=only_filled,
-        short=short,
-        notes=notes,
-    )
-
-
-def _equalise(
-    kept: Sequence[words.Sentence],
-    settings: ProbeSettings,
-    occupations: Mapping[str, str],
-    generator: np.random.Generator,
-) -> tuple[Premises, dict[str, dict[str, int]]]:
-    """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
-    placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
-    premises: Premises = {}
-    counts: dict[str, dict[str, int]] = {}
-    for name in occupations:
-        own = [sentence for sentence in kept if sentence.occupation == name]
-        chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
-        drawn = [(sentence.text, cluster_key(sentence.template)) for sentence in chosen]
-        # No premise twice: another occupation may have the same sentence, but for the word.
-        used = {words.same_words(text) for text, _ in drawn}
-        for i in generator.permutation(len(placeholders)):
-            if len(drawn) == settings.per_occupation:
-                break
-            text = fill_slots(placeholders[i], name, repair_articles=settings.repair_articles)
-            if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
-                used.add(words.same_words(text))
-                drawn.append((text, cluster_key(placeholders[i])))
-        premises[name] = drawn
-        counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
-    return premises, counts
+    filled = {"placeholders": len(placeholders), "occupations": counts, "only_filled": only_filled}
+    return premises, {**pool.counts, **filled, "short": short, "notes": notes}
 
 
 def _listed(counts: Mapping[str, int]) -> str:

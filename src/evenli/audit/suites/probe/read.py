@@ -76,7 +76,8 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
         template = any_of(forms(occupation)).sub(SLOT, premise)
         absent += template == premise
         dominant, key = _SHEET_GROUPS[row["gender"]], cluster_key(template)
-        rows += words.probe_rows(number, premise, hypotheses, occupation, dominant, key)
+        same = {"premise": premise, "occupation": occupation, "stereotype": dominant, "template": key}
+        rows += words.probe_rows(number, hypotheses, **same)
     if not rows:
         raise InputError(f"{path} has a header and no rows")
     words.check_balance((row["stereotype"] for row in rows), str(path))

@@ -52,22 +52,11 @@ def fill_hypotheses(template: str, premise: str, occupation: str, lang: str = "e
     }
 
 
-def probe_rows(
-    number: int, premise: str, hypotheses: Mapping[str, str], occupation: str, stereotype: str, template: str
-) -> Iterator[dict[str, str]]:
-    """The rows of one premise, one for every group."""
+def probe_rows(number: int, hypotheses: Mapping[str, str], **columns: str) -> Iterator[dict[str, str]]:
+    """The rows of one premise, one for every group; ``columns`` are the same in all of them."""
     for group, hypothesis in hypotheses.items():
-        yield {
-            "id": f"{number}-{group}",
-            "subset": "probe",
-            "premise": premise,
-            "hypothesis": hypothesis,
-            "gold": NEUTRAL,
-            "occupation": occupation,
-            "stereotype": stereotype,
-            "template": template,
-            "group": group,
-        }
+        own = {"id": f"{number}-{group}", "hypothesis": hypothesis, "group": group}
+        yield {"subset": "probe", "gold": NEUTRAL, **own, **columns}
 
 
 def check_balance(stereotypes: Iterable[str], where: str) -> None:

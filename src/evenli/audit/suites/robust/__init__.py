@@ -15,7 +15,7 @@ from evenli.audit.suites.base import Suite, own
 from evenli.audit.suites.coal import axis_texts
 from evenli.audit.suites.coal.verdict import NEGLIGIBLE
 from evenli.audit.suites.robust import build, stability
-from evenli.audit.suites.robust.curve import WordingRow, judged_rows, on_shared
+from evenli.audit.suites.robust.curve import WordingRow, on_shared
 from evenli.audit.suites.robust.stability import CHOICES, PURPOSE, REST, CauseRow, RobustResult, VarianceRow
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.blocks import PAGE, Block, Figure
@@ -79,8 +79,8 @@ class Robust(Suite):
 
     def contrast(self, first: RobustResult, second: RobustResult) -> dict[str, int | str]:
         """In how many wordings, of those that both models understand, the first is below the second."""
-        of_second = {row.key: row.stereotype for row in judged_rows(second.wordings)}
-        values = [(row.stereotype, of_second[row.key]) for row in judged_rows(first.wordings) if row.key in of_second]
+        known = [{row.key: row.stereotype for row in result.wordings if row.judged} for result in (first, second)]
+        values = [(value, known[1][key]) for key, value in known[0].items() if key in known[1]]
         below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
         sentence = f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, "
         sentence += f"the second in {above}."

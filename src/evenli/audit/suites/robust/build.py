@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import Request, subset_of
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import load_coal
+from evenli.audit.suites.base import Request, load_suite, subset_of
+from evenli.audit.suites.coal.build import build_coal, in_turn
 from evenli.audit.suites.robust.wordings import (
     BARE,
     DIMENSIONS,
@@ -115,16 +114,16 @@ def sampled(everything: Sequence[Wording], count: int | None = None) -> list[Wor
     chosen = [wording for wording in everything if len(wording.differs(usual)) < 2]
     # Ties are broken by a fixed shuffle: the order of the grid would prefer the first choices of a dimension.
     rest = [everything[i] for i in np.random.default_rng(0).permutation(len(everything))]
-    taken: Counter[tuple[str, ...]] = Counter(part for wording in chosen for part in _parts(wording))
+    taken: Counter[tuple[str, ...]] = Counter(part for wording in chosen for part in _choices(wording))
     while len(chosen) < min(count, len(everything)):
         left = (wording for wording in rest if wording not in chosen)
-        best = max(left, key=lambda wording: sum(1 / (1 + taken[part]) / len(part) ** 2 for part in _parts(wording)))
+        best = max(left, key=lambda way: sum(1 / (1 + taken[part]) / len(part) ** 2 for part in _choices(way)))
         chosen.append(best)
-        taken.update(_parts(best))
+        taken.update(_choices(best))
     return sorted(chosen, key=everything.index)
 
 
-def _parts(wording: Wording) -> list[tuple[str, ...]]:
+def _choices(wording: Wording) -> list[tuple[str, ...]]:
     """The choices of a wording, alone and in pairs, with their dimensions."""
     single = [f"{name}={getattr(wording, name)}" for name in DIMENSIONS]
     return [*((choice,) for choice in single), *combinations(single, 2)]
@@ -139,13 +138,12 @@ def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     listed = [
         occupation for occupation in axis.occupations(lang) if not leaking_words(occupation.word, revealing, lang)
     ]
-    placed = []
-    for number, name in enumerate((*axis.group_names, NO_STEREOTYPE)):
+    blocks = []
+    for name in (*axis.group_names, NO_STEREOTYPE):
         of_class = [occupation for occupation in listed if occupation.stereotype == name]
         count = min(PER_CLASS, len(of_class))
-        chosen = [of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)]
-        placed += [((i + 0.5) / count, number, occupation) for i, occupation in enumerate(chosen)]
-    return [occupation for _, _, occupation in sorted(placed, key=lambda entry: entry[:2])]
+        blocks.append([of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)])
+    return in_turn(blocks)
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,8 @@ def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str
                 )
         return None, {re.sub(r"[,;|]", "-", path.stem): templates}
     # Templates of a release that give a group away are left out: they are not ours to mend.
-    release = load_coal(request.lang, path, axis=axis).frame["template"].unique(maintain_order=True).to_list()
+    frame = load_suite("coal", Request(request.lang, path, axis=axis)).frame
+    release = frame["template"].unique(maintain_order=True).to_list()
     return None, {"official": [text for text in release if not leaking_words(text, revealing, request.lang)]}
 
 

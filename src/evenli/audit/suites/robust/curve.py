@@ -10,11 +10,10 @@ answers for itself, and must understand the pairs that state the group by itself
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,8 +34,6 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values
 
-Judged = TypeVar("Judged", bound=Any)
-"""A row that says whether the model understands it."""
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
 _over_wordings = partial(measure, ideal=0, reference="evenli", suites=("robust",))
@@ -210,11 +207,6 @@ def view_rows(sample: Sample) -> list[ViewRow]:
             fields = (*structs.astuple(wording), prompt, order, judged, int(here.sum()) // 2, *values)
             rows.append(ViewRow(*fields))
     return rows
-
-
-def judged_rows(rows: Sequence[Judged]) -> list[Judged]:
-    """The wordings that the model understands."""
-    return [row for row in rows if row.judged]
 
 
 @_over_wordings(

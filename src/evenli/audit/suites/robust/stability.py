@@ -12,7 +12,7 @@ import numpy as np
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import scoring_of
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
-from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, judged_rows, view_rows
+from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, view_rows
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
 from evenli.core.estimate import Estimate, MeasureResult
@@ -154,7 +154,7 @@ def side(cause: str, value: float) -> int:
 
 def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterator[CauseRow]:
     """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
-    known = judged_rows(rows)
+    known = [row for row in rows if row.judged]
     for cause in CAUSES if rows else ():
         estimates, mean = [row.estimate(cause) for row in known], means[cause]
         usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
@@ -182,9 +182,9 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterato
 
 def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> Iterator[ViewCause]:
     """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
-    known = judged_rows(cells)
+    known = [row for row in cells if row.judged]
     # Without it, the mean of the cells does.
-    usual = judged_rows(wordings[:1]) or known
+    usual: Sequence[WordingRow | ViewRow] = [row for row in wordings[:1] if row.judged] or known
     for cause in CAUSES if cells else ():
         reference = float(np.mean([getattr(row, cause) for row in usual])) if usual else math.nan
         _, counted = _counted(cause, known, reference)
@@ -216,14 +216,14 @@ def levels(rows: Sequence[WordingRow]) -> Iterator[LevelRow]:
     """The mean of each cause over the judged wordings of every choice."""
     for dimension in DIMENSIONS:
         for choice in dict.fromkeys(getattr(row, dimension) for row in rows):
-            of = [row for row in judged_rows(rows) if getattr(row, dimension) == choice]
+            of = [row for row in rows if row.judged and getattr(row, dimension) == choice]
             means = (float(np.mean([getattr(row, c) for row in of])) if of else math.nan for c in CAUSES)
             yield LevelRow(dimension, choice, len(of), *means)
 
 
 def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:
     """Analysis of variance of each cause on the logit scale, over the judged rows; statsmodels computes it."""
-    known = judged_rows(rows)
+    known = [row for row in rows if row.judged]
     choices = {name: [getattr(row, name) for row in known] for name in dimensions}
     varied = {name: chosen for name, chosen in choices.items() if len(set(chosen)) > 1}
     parameters = 1 + sum(len(set(chosen)) - 1 for chosen in varied.values())
@@ -286,7 +286,7 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     @property
     def judged(self) -> int:
         """In how many wordings the model is judged."""
-        return len(judged_rows(self.wordings))
+        return sum(row.judged for row in self.wordings)
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""

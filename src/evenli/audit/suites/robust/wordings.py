@@ -191,15 +191,6 @@ class Wordings:
                 f"{where} holds '{leaks[0]}', which gives a group away: the right answer would not be neutral"
             )
 
-    def check(self, origin: str) -> None:
-        """Refuse a table that lacks what every question needs."""
-        needed = {name: self.choices[name] for name in ("determiner", "frame", "form")}
-        missing = [name for name, of in {**needed, "keep": self.patterns.get("keep")}.items() if not of]
-        kinds = [noun.kind for noun in self.choices["noun"]]
-        if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
-            what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
-            raise ResourceError(f"{origin} lacks {what}")
-
 
 def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
     """The wordings of a language, and those in a CSV file of the user's own; what cannot be asked is refused."""
@@ -212,7 +203,12 @@ def read_wordings(axis: Axis, lang: str, more: Path | None = None) -> Wordings:
     wordings = Wordings(axis, lang)
     for origin, row in rows:
         wordings.add(origin, row)
-    wordings.check(table.name)
+    needed = {name: wordings.choices[name] for name in ("determiner", "frame", "form")}
+    missing = [name for name, of in {**needed, "keep": wordings.patterns.get("keep")}.items() if not of]
+    kinds = [noun.kind for noun in wordings.choices["noun"]]
+    if missing or kinds.count(CONTROL) != 1 or kinds[:1] != [NOUN]:
+        what = ", ".join(missing) or "a first noun of kind noun and one of kind control"
+        raise ResourceError(f"{table.name} lacks {what}")
     return wordings
 
 
