@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import evenli
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.commands.report import card as card_command
-from evenli.audit.commands.report import table as table_command
+from evenli.audit.commands.audit import card as card_command
+from evenli.audit.commands.audit import table as table_command
 from evenli.audit.models import ModelOptions
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import card, command, front_matter, section

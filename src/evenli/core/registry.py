@@ -1,24 +1,78 @@
-"""What can be added from outside: suites, measures, model backends, embedded models, encoders, mitigations and axes.
+"""Rooms and what they bring: suites, measures, model backends, embedded models, encoders, mitigations, axes, commands.
 
-Each kind has a registry. The rooms of evenli name their entries by import path (``evenli.core.rooms``); an entry is
-loaded when it is first used. Other packages add entries through entry points of the registry's group, for example::
+A folder of evenli with a module ``room`` brings these by import path. Nothing outside a room names its modules, so a
+room can be taken out. Each kind has a registry; an entry is loaded when it is first used. Other packages are rooms of
+their own through the entry-point group ``evenli.rooms``, or add single entries through that of a registry::
+
+    [project.entry-points."evenli.rooms"]
+    courts = "my_package.room:ROOM"
 
     [project.entry-points."evenli.suites"]
     winograd = "my_package.winograd:SUITE"
 
-An entry point never replaces a built-in entry.
+An entry point never replaces what is built in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import evenli
 from evenli.core.errors import EvenliError, InputError, named_reason, translated
 from evenli.core.extras import load_object
-from evenli.core.rooms import rooms
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a folder of evenli, or another package, adds."""
+
+    # Import paths ``module:attribute`` by registry (``suites``, ``models`` ...) and name.
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    commands: str = ""  # import path of its commands, a sequence of ``Command``; the module must load no numerics
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a room."""
+
+    run: Callable[..., None]  # typer reads its signature, the first paragraph of its docstring is the help
+    section: str  # heading under which ``evenli --help`` lists it, or the group that it belongs to
+    name: str = ""  # on the command line; default: that of the function
+
+    @property
+    def spelled(self) -> str:
+        """The name on the command line."""
+        return self.name or self.run.__name__.replace("_", "-")
+
+
+@cache
+def rooms() -> dict[str, Room]:
+    """All rooms by name: our own in alphabetical order, then those of other packages."""
+    found = {}
+    for name in sorted(file.parent.name for path in evenli.__path__ for file in Path(path).glob("*/room.py")):
+        try:
+            found[name] = importlib.import_module(f"evenli.{name}.room").ROOM
+        except ModuleNotFoundError as error:
+            if error.name != f"evenli.{name}":
+                raise
+    for point in sorted(metadata.entry_points(group="evenli.rooms"), key=lambda point: point.name):
+        if point.name in found:
+            raise InputError(f"{point.value} cannot be the room '{point.name}': there is one in evenli")
+        found[point.name] = point.load()
+    return found
+
+
+def commands() -> Sequence[Command]:
+    """The commands of all rooms."""
+    paths = (room.commands.partition(":") for room in rooms().values() if room.commands)
+    return [command for module, _, name in paths for command in getattr(importlib.import_module(module), name)]
+
 
 Entry = TypeVar("Entry")
 

@@ -140,7 +140,7 @@ def check(
 def models(as_json: shared.Json = False) -> None:
     """List the embedded models and how to name others."""
     from evenli.audit.models import embedded_models
-    from evenli.audit.models.fakes import KINDS
+    from evenli.audit.models.callables import KINDS
     from evenli.core.registry import MODELS
 
     embedded = embedded_models()

@@ -24,14 +24,13 @@ from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, get_suite
 from evenli.core import page
 from evenli.core.blocks import PAGE, Block, Figure
-from evenli.core.drawing import inline, inline_svg, load_altair, save_chart
+from evenli.core.drawing import KIND_FILLS, inline, inline_svg, load_altair, panels, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import capitalised, interval, number
 from evenli.core.io import write_atomic
 from evenli.core.labels import LABELS
 from evenli.core.page import LIMIT
 from evenli.core.registry import SUITES
-from evenli.core.svg import FILLS, panels
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
@@ -292,7 +291,7 @@ def plot(audit: Audit, name: str | None = None) -> Any:
         for share in bar.shares
     ]
     order = [share.label for share in own.bars[0].shares]
-    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in own.bars[0].shares])
+    colours = alt.Scale(domain=order, range=[KIND_FILLS[share.kind] for share in own.bars[0].shares])
     base = inline(values).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
     scale = alt.Scale(domain=[0, 1])
     across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))

@@ -1,0 +1,61 @@
+"""Modules of evenli whose functions a command enters: what someone reads who follows it through the code.
+
+    python tools/trace_modules.py audit fake:biased --limit 600 -o /tmp/run --overwrite
+    python tools/trace_modules.py audit fake:biased --limit 600 -o /tmp/run --overwrite -- report /tmp/run -o r.html
+
+Prints the modules with the number of their functions that ran, in the order in which they were met. After ``--`` a
+second command may follow; of it only the modules are listed that the first did not enter. What runs while a module is
+imported (bodies of modules and classes, decorators, fields of settings) does not count. The output of the commands
+goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import evenli
+from evenli.cli import app
+
+SOURCE = f"{evenli.__path__[0]}/"
+
+
+def entered(arguments: list[str]) -> dict[str, int]:
+    """Modules with the number of their functions that a command enters."""
+    found: dict[str, set[int]] = {}
+    importing = [0]
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if code.co_name == "<module>":
+            importing[0] += (event == "call") - (event == "return")
+        elif event == "call" and not importing[0] and code.co_filename.startswith(SOURCE):
+            found.setdefault(code.co_filename.removeprefix(SOURCE), set()).add(code.co_firstlineno)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+            app(arguments)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return {name: len(lines) for name, lines in found.items()}
+
+
+def main() -> None:
+    """Trace one command, or two."""
+    first, _, second = " ".join(sys.argv[1:]).partition(" -- ")
+    known: set[str] = set()
+    for command in filter(None, (first, second)):
+        modules = {name: count for name, count in entered(command.split()).items() if name not in known}
+        known |= modules.keys()
+        print(f"{len(modules)} {'further ' * (command is second)}modules: {command}")
+        print("\n".join(f"{count:5} {name}" for name, count in modules.items()))
+
+
+if __name__ == "__main__":
+    main()
