@@ -42,7 +42,7 @@ def entered(arguments: list[str]) -> dict[str, int]:
             app(arguments)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return {name: len(lines) for name, lines in found.items()}
 
 

@@ -87,37 +87,30 @@ class Registry(Generic[Entry]):
         self._loaded: dict[str, Entry] = {}
 
     @cached_property
-    def _builtin(self) -> dict[str, str]:
+    def builtin(self) -> dict[str, str]:
+        """Import paths of the entries that ship with evenli."""
         return {name: path for room in rooms().values() for name, path in room.entries.get(self.group, {}).items()}
 
     @cached_property
     def _installed(self) -> dict[str, metadata.EntryPoint]:
         # Looking through all installed packages takes milliseconds, so it waits until a name is asked for.
         points = {point.name: point for point in metadata.entry_points(group=f"evenli.{self.group}")}
-        return {name: points[name] for name in sorted(points) if name not in self._builtin}
-
-    @property
-    def builtin(self) -> list[str]:
-        """Names of the entries that ship with evenli."""
-        return list(self._builtin)
-
-    def names(self) -> list[str]:
-        """All names: built-in ones first."""
-        return list(dict.fromkeys([*self._builtin, *self._added, *self._installed]))
+        return {name: points[name] for name in sorted(points) if name not in self.builtin}
 
     def plugins(self) -> list[str]:
         """Names that are not built in."""
-        return [name for name in self.names() if name not in self._builtin]
+        return [name for name in self if name not in self.builtin]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtin or name in self._added or name in self._installed
+        return name in self.builtin or name in self._added or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        """All names: built-in ones first."""
+        return iter(dict.fromkeys([*self.builtin, *self._added, *self._installed]))
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry for this process; a built-in name is refused."""
-        if name in self._builtin:
+        if name in self.builtin:
             raise InputError(f"there is a built-in {self.kind} '{name}'; choose another name")
         self._added[name] = self._loaded[name] = entry
 
@@ -125,8 +118,8 @@ class Registry(Generic[Entry]):
         """An entry by name; an unknown name is refused with the ones there are."""
         if name not in self._loaded:
             # Imported only now: a suite or a backend may need seconds, or an extra that is not installed.
-            if name in self._builtin:
-                self._loaded[name] = load_object(self._builtin[name], f"the {self.kind} '{name}'")
+            if name in self.builtin:
+                self._loaded[name] = load_object(self.builtin[name], f"the {self.kind} '{name}'")
             elif name in self._installed:
                 point = self._installed[name]
                 # A plug-in may fail in any way; the user needs its name, not our traceback.
@@ -134,7 +127,7 @@ class Registry(Generic[Entry]):
                 with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
                     self._loaded[name] = point.load()
             else:
-                raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self.names())}")
+                raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self)}")
         return self._loaded[name]
 
 

@@ -146,7 +146,7 @@ def models(as_json: shared.Json = False) -> None:
     embedded = embedded_models()
     if as_json:
         entries = [{"name": m.name, "lang": m.lang, "path": str(m.path), "card": m.card} for m in embedded]
-        terminal.print_json({"embedded": entries, "fakes": KINDS, "backends": MODELS.names()})
+        terminal.print_json({"embedded": entries, "fakes": KINDS, "backends": [*MODELS]})
         return
     for model in embedded:
         size = (model.path / "model.onnx").stat().st_size / 1e6
