@@ -29,7 +29,9 @@ _ROWS_PER_BYTE = 50
 
 @contextlib.contextmanager
 def decoding(path: Path | str) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library do into one line."""
+    """Turn whatever a damaged file makes a library do into one line; what is no regular file is not opened."""
+    if isinstance(path, Path):
+        check_regular(path)
 
     def reason(error: BaseException) -> str:
         hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in str(error) else ""
@@ -64,7 +66,6 @@ def silence_fd(descriptor: int = 2) -> Iterator[None]:
 def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
     """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
     polars = need("polars", extra="all", purpose="reading Parquet")
-    check_regular(file)
     with decoding(file), silence_fd():
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
@@ -106,7 +107,6 @@ def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     """The array of an ``.npy`` file; nothing is unpickled."""
     import numpy as np
 
-    check_regular(file)
     with decoding(file):
         array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
         return array
@@ -116,7 +116,6 @@ def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
     """The arrays of an ``.npz`` file, all or those named; nothing is unpickled."""
     import numpy as np
 
-    check_regular(file)
     with decoding(file):
         # Judged by the directory of the archive, before anything is unpacked.
         with zipfile.ZipFile(file) as archive:
@@ -132,7 +131,6 @@ def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
 def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dict[str, str]]:
     """Tensors and metadata of a safetensors file; ``framework`` is ``pt`` or ``numpy``."""
     safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
-    check_regular(file)
     with decoding(file), safetensors.safe_open(file, framework=framework) as stored:
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
         return tensors, dict(stored.metadata() or {})
@@ -141,7 +139,6 @@ def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dic
 def tensor_names(file: Path) -> list[str]:
     """Names of the tensors of a safetensors file; none is read."""
     safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
-    check_regular(file)
     with decoding(file), safetensors.safe_open(file, framework="numpy") as stored:
         return list(stored.keys())
 
