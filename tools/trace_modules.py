@@ -5,13 +5,13 @@
 
 Prints the modules with the number of their functions that ran, in the order in which they were met. After ``--`` a
 second command may follow; of it only the modules are listed that the first did not enter. What runs while a module is
-imported (bodies of modules and classes, decorators, fields of settings) does not count. The output of the commands
-goes to stderr.
+imported does not count (bodies of modules and classes, decorators). The output of the commands goes to stderr.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 from types import FrameType
@@ -20,7 +20,7 @@ from typing import Any
 import evenli
 from evenli.cli import app
 
-SOURCE = f"{evenli.__path__[0]}/"
+SOURCE = re.compile(rf"{re.escape(evenli.__path__[0])}/(.+\.py)")  # templates of pages are no modules
 
 
 def entered(arguments: list[str]) -> dict[str, int]:
@@ -32,8 +32,8 @@ def entered(arguments: list[str]) -> dict[str, int]:
         code = frame.f_code
         if code.co_name == "<module>":
             importing[0] += (event == "call") - (event == "return")
-        elif event == "call" and not importing[0] and code.co_filename.startswith(SOURCE):
-            found.setdefault(code.co_filename.removeprefix(SOURCE), set()).add(code.co_firstlineno)
+        elif event == "call" and not importing[0] and (module := SOURCE.match(code.co_filename)):
+            found.setdefault(module[1], set()).add(code.co_firstlineno)
 
     threading.setprofile(note)
     sys.setprofile(note)

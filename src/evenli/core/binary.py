@@ -8,7 +8,6 @@ import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-_ROWS_AT_ONCE = 20_000
 _ROWS_FREE = 1_000_000
 _ROWS_PER_BYTE = 50
 """A table of more rows than this is not a table of texts or scores; a run of equal values packs without limit."""
@@ -177,16 +175,6 @@ def zstd_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
                 yield content
     if begun:
         raise EOFError("the file ends before its last frame does")
-
-
-def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
-    import polars as pl
-
-    rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
-    while block := list(islice(rows, _ROWS_AT_ONCE)):
-        frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
-    return pl.concat(frames, rechunk=True)
 
 
 def table_rows(table: Any) -> Iterable[Any]:

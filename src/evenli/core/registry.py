@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import evenli
-from evenli.core.errors import EvenliError, InputError, named_reason, translated
-from evenli.core.extras import load_object
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, named_reason, translated
+from evenli.core.extras import EXTRA_MODULES
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,19 @@ class Registry(Generic[Entry]):
             else:
                 raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self)}")
         return self._loaded[name]
+
+
+def load_object(path: str, purpose: str) -> Any:
+    """What ``module:attribute`` of ours names; where a library is missing, the extra that brings it is named."""
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, modules in EXTRA_MODULES.items() if library in modules), None)
+        if extra is None:
+            raise
+        raise MissingExtraError(library, extra, purpose) from error
 
 
 SUITES: Registry[Any] = Registry("suite", "suites")  # what an audit asks; see ``evenli.audit.suites.base.Suite``
