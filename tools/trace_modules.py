@@ -4,7 +4,7 @@
     python tools/trace_modules.py audit fake:biased --limit 600 -o /tmp/run --overwrite -- report /tmp/run -o r.html
 
 Prints the modules with the number of their functions that ran, in the order in which they were met. After ``--`` a
-second command may follow; of it only the modules are listed that the first did not enter. What runs while a module is
+further command may follow; of it only those modules are listed that none before entered. What runs while a module is
 imported does not count (bodies of modules and classes, decorators). The output of the commands goes to stderr.
 """
 
@@ -47,13 +47,12 @@ def entered(arguments: list[str]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Trace one command, or two."""
-    first, _, second = " ".join(sys.argv[1:]).partition(" -- ")
+    """Trace every command."""
     known: set[str] = set()
-    for command in filter(None, (first, second)):
+    for command in " ".join(sys.argv[1:]).split(" -- "):
         modules = {name: count for name, count in entered(command.split()).items() if name not in known}
+        print(f"{len(modules)} {'further ' * bool(known)}modules: {command}")
         known |= modules.keys()
-        print(f"{len(modules)} {'further ' * (command is second)}modules: {command}")
         print("\n".join(f"{count:5} {name}" for name, count in modules.items()))
 
 
