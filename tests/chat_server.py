@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from evenli.audit.models.fakes import fake_model
+from evenli.audit.models.callables import fake_model
 from evenli.core.labels import LABELS
 from evenli.llm.prompts import View, make_views
 

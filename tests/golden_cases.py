@@ -49,7 +49,7 @@ def uniform(text: str, count: int) -> np.ndarray:
 
 @cache
 def _fake(lang: str, rate: float) -> Callable[[list[str], list[str]], list[str]]:
-    from evenli.audit.models.fakes import FakeModel
+    from evenli.audit.models.callables import FakeModel
 
     return FakeModel("oracle", lang, rate)
 

@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 
 import evenli
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.commands.report import card as card_command
-from evenli.audit.commands.report import table as table_command
+from evenli.audit.commands.audit import card as card_command
+from evenli.audit.commands.audit import table as table_command
 from evenli.audit.models import ModelOptions
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import card, command, front_matter, section
-from evenli.audit.report.export import latex, latex_text, markdown, tables, write_table
-from evenli.audit.report.tracking import log_mlflow
+from evenli.audit.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
 from evenli.audit.suites.coal.verdict import CAUSES
 from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.core.estimate import Scoring

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.audit.models.fakes import FakeModel
+from evenli.audit.models.callables import FakeModel
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, without_direction
 from evenli.audit.suites.coal.results import left_out

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import evenli
 from evenli.audit.audit import Audit, load_run
-from evenli.audit.commands.report import gate as gate_command
+from evenli.audit.commands.audit import gate as gate_command
 from evenli.audit.gate import (
     Check,
     GateResult,

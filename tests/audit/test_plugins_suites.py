@@ -13,7 +13,7 @@ import evenli
 from conftest import ROOT
 from evenli.audit.audit import load_run, measure_run
 from evenli.audit.compare import compare_runs
-from evenli.audit.models.fakes import FakeModel
+from evenli.audit.models.callables import FakeModel
 from evenli.audit.report.card import card
 from evenli.audit.report.export import results_schema, tables
 from evenli.audit.report.gallery import find_runs

@@ -23,7 +23,7 @@ from evenli.audit.audit import AuditSettings, default_folder, load_run
 from evenli.audit.compare import comparable_suites, compare_runs
 from evenli.audit.gate.expressions import evaluate, fields
 from evenli.audit.models import embedded_models, load_model
-from evenli.audit.models.fakes import FakeModel
+from evenli.audit.models.callables import FakeModel
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import card
 from evenli.audit.report.export import results_schema

@@ -23,7 +23,7 @@ from evenli.audit.assess import _silence, assess, check_label_order, competence,
 from evenli.audit.audit import Audit
 from evenli.audit.gate import check_conditions, gate
 from evenli.audit.gate.expressions import fields
-from evenli.audit.models.fakes import FakeModel
+from evenli.audit.models.callables import FakeModel
 from evenli.audit.pairs import PairSet
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import front_matter, section

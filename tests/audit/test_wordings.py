@@ -16,7 +16,7 @@ import evenli
 from evenli.audit.audit import Audit, load_run, robustness
 from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
-from evenli.audit.models.fakes import fake_model
+from evenli.audit.models.callables import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
 from evenli.audit.suites.base import Request, load_suite
@@ -277,7 +277,7 @@ def test_two_models_are_compared_in_the_wordings_that_both_understand(small: Non
 
 def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
-    pairs = [evenli.audit.models.fakes.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
+    pairs = [evenli.audit.models.callables.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
     bare = [
         p.startswith(("the ", "a ", "an ", "one of", "two ")) and ", who" not in p and "report" not in p
         for p in premises

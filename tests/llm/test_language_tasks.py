@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evenli.audit.models.fakes import FakeModel
+from evenli.audit.models.callables import FakeModel
 from evenli.core.errors import InputError
 from evenli.core.labels import LABELS
 from evenli.llm.lm_eval_tasks import tasks

@@ -166,7 +166,7 @@ SUITE_NAMES = ("coal", "probe", "dev2020", "robust", "swap", "groups")
 SUITE_MODULE = re.compile(rf"evenli\.audit\.suites\.({'|'.join(SUITE_NAMES)})(?![a-z_])")
 KNOWS_A_SUITE = {
     "audit/commands/data": "evenli build, axis and data have an option for each kind of file that a suite reads",
-    "audit/models/fakes": "fake models read the sentences of our suites, and of no other",
+    "audit/models/callables": "fake models read the sentences of our suites, and of no other",
     "audit/room": "where the built-in suites are listed",
     "training/meta/controlled": "models of known bias are trained on the words of NLI-CoAL",
     "training/meta/scoring": "a sweep over such models has fixed measures",

@@ -16,22 +16,13 @@ from scipy.stats import binomtest
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
 from evenli.audit.prompting import prompting_measures
-from evenli.audit.results import (
-    AuditResult,
-    Competence,
-    DataCard,
-    ModelInfo,
-    Repeat,
-    SuiteResult,
-    Timings,
-    TopLabel,
-    Verdict,
-)
+from evenli.audit.results import AuditResult, Competence, SuiteResult, TopLabel, Verdict
 from evenli.audit.suites.base import Request, assess_suite, get_suite, measure_results, refuse
 from evenli.audit.suites.checks import COMPETENT, is_known
 from evenli.core.errors import InputError, LabelOrderError, RunError
 from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import percent
+from evenli.core.io import to_plain
 from evenli.core.labels import LABELS, canonical_label
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.measure import Measure, as_measure, is_registered
@@ -71,26 +62,18 @@ def assess(
         sample = predictions.sample(name, published=scoring.published)
         results[name] = assess_suite(get_suite(name), sample, scoring, problem)
     verdict = _verdict(predictions, results, gate)
-    cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
-    result = AuditResult(
-        model=ModelInfo.from_dict(header.get("model", {})),
-        data=cards,
-        timings=Timings.from_dict(header.get("timings", {})),
-        repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
-        lang=next((card.lang for card in cards if card.suite == names[0]), None),
-        scoring=scoring,
-        verdict=verdict,
-        competence=gate,
-        suites=results,
-        prompting={
-            name: prompting_measures(predictions.suite(name), scoring)
-            for name in names
-            if {ABSTAINED, MASS} <= set(predictions.frame.columns)
-        },
-    )
+    stated = {name: header[name] for name in ("model", "data", "timings", "repeat") if header.get(name)}
+    prompting = {
+        name: prompting_measures(predictions.suite(name), scoring)
+        for name in names
+        if {ABSTAINED, MASS} <= set(predictions.frame.columns)
+    }
+    made = {"scoring": scoring, "verdict": verdict, "competence": gate, "prompting": prompting}
     # As it is stored: an audit that was just made and one that is read again hold the same numbers.
-    return AuditResult.from_dict(result.to_dict())
+    result = AuditResult.from_dict(to_plain({**stated, **made, **results}))
+    card = result.data_of(names[0])
+    return msgspec.structs.replace(result, lang=card.lang if card else None)
 
 
 def check_stored(predictions: Predictions, file: Path) -> None:

@@ -1,6 +1,6 @@
 """What this room adds."""
 
-from evenli.core.rooms import Room
+from evenli.core.registry import Room
 
 ROOM = Room(
     entries={
@@ -17,7 +17,7 @@ ROOM = Room(
             "onnx": "evenli.audit.models.onnx:load",
             "evenli": "evenli.audit.models.onnx:load_embedded",
             "py": "evenli.audit.models.callables:load",
-            "fake": "evenli.audit.models.fakes:load",
+            "fake": "evenli.audit.models.callables:load_fake",
         },
     },
     commands="evenli.audit.commands:COMMANDS",

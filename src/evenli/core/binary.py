@@ -8,7 +8,6 @@ import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-_ROWS_AT_ONCE = 20_000
 _ROWS_FREE = 1_000_000
 _ROWS_PER_BYTE = 50
 """A table of more rows than this is not a table of texts or scores; a run of equal values packs without limit."""
@@ -29,7 +27,9 @@ _ROWS_PER_BYTE = 50
 
 @contextlib.contextmanager
 def decoding(path: Path | str) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library do into one line."""
+    """Turn whatever a damaged file makes a library do into one line; what is no regular file is not opened."""
+    if isinstance(path, Path):
+        check_regular(path)
 
     def reason(error: BaseException) -> str:
         hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in str(error) else ""
@@ -64,7 +64,6 @@ def silence_fd(descriptor: int = 2) -> Iterator[None]:
 def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
     """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
     polars = need("polars", extra="all", purpose="reading Parquet")
-    check_regular(file)
     with decoding(file), silence_fd():
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
@@ -106,7 +105,6 @@ def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     """The array of an ``.npy`` file; nothing is unpickled."""
     import numpy as np
 
-    check_regular(file)
     with decoding(file):
         array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
         return array
@@ -116,7 +114,6 @@ def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
     """The arrays of an ``.npz`` file, all or those named; nothing is unpickled."""
     import numpy as np
 
-    check_regular(file)
     with decoding(file):
         # Judged by the directory of the archive, before anything is unpacked.
         with zipfile.ZipFile(file) as archive:
@@ -132,7 +129,6 @@ def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
 def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dict[str, str]]:
     """Tensors and metadata of a safetensors file; ``framework`` is ``pt`` or ``numpy``."""
     safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
-    check_regular(file)
     with decoding(file), safetensors.safe_open(file, framework=framework) as stored:
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
         return tensors, dict(stored.metadata() or {})
@@ -141,7 +137,6 @@ def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dic
 def tensor_names(file: Path) -> list[str]:
     """Names of the tensors of a safetensors file; none is read."""
     safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
-    check_regular(file)
     with decoding(file), safetensors.safe_open(file, framework="numpy") as stored:
         return list(stored.keys())
 
@@ -180,16 +175,6 @@ def zstd_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
                 yield content
     if begun:
         raise EOFError("the file ends before its last frame does")
-
-
-def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
-    import polars as pl
-
-    rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
-    while block := list(islice(rows, _ROWS_AT_ONCE)):
-        frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
-    return pl.concat(frames, rechunk=True)
 
 
 def table_rows(table: Any) -> Iterable[Any]:

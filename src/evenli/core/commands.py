@@ -151,7 +151,7 @@ def _parameter(field: Field[Any], base: Settings | None, texts: Mapping[str, str
 
 def suites(text: str) -> Any:
     """An option for the name of a suite, or of several; packages may bring more than ours."""
-    return option(text, choices=SUITES.builtin, closed=False)
+    return option(text, choices=tuple(SUITES.builtin), closed=False)
 
 
 def argument(text: str) -> Any:

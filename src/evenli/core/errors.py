@@ -70,7 +70,6 @@ class MissingExtraError(EvenliError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'evenli[{extra}]'")
-        self.package, self.extra = package, extra
 
 
 def message_of(error: BaseException) -> str:

@@ -1,10 +1,9 @@
-"""Imports at run time: of what a user names, of our own by path, and of optional dependencies."""
+"""Imports at run time: of what a user names, and of optional dependencies."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -28,38 +27,7 @@ def import_object(spec: str, what: str) -> Any:
     return target
 
 
-def make_callable(package: str, target: str) -> None:
-    """Let ``package(...)`` call ``target``, written ``module:function``.
-
-    Importing a module of ``evenli.audit`` binds the package to the name ``evenli.audit`` and would hide a function of
-    that name. A package that can be called is both.
-    """
-
-    class Callable(ModuleType):
-        def __call__(self, *arguments: Any, **options: Any) -> Any:
-            return load_object(target, package)(*arguments, **options)
-
-        @property
-        def __signature__(self) -> inspect.Signature:  # help() and editors show the function's parameters
-            return inspect.signature(load_object(target, package))
-
-    sys.modules[package].__class__ = Callable
-
-
-def load_object(path: str, purpose: str) -> Any:
-    """What ``module:attribute`` of ours names; where a library is missing, the extra that brings it is named."""
-    module, _, attribute = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        library = (error.name or "").partition(".")[0]
-        extra = next((extra for extra, modules in _MODULES.items() if library in modules), None)
-        if extra is None:
-            raise
-        raise MissingExtraError(library, extra, purpose) from error
-
-
-_MODULES = {
+EXTRA_MODULES = {
     "hf": ("torch", "transformers"),
     "onnx": ("onnx", "onnxscript"),
     "report": ("altair", "vl_convert"),
@@ -72,7 +40,7 @@ _MODULES = {
 
 def check_extra(extra: str, purpose: str, *modules: str) -> None:
     """Refuse at once, and without importing anything, what an extra is missing for; by default all of its modules."""
-    for module in modules or _MODULES[extra]:
+    for module in modules or EXTRA_MODULES[extra]:
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(module, extra, purpose)
 

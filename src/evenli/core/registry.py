@@ -1,24 +1,78 @@
-"""What can be added from outside: suites, measures, model backends, embedded models, encoders, mitigations and axes.
+"""Rooms and what they bring: suites, measures, model backends, embedded models, encoders, mitigations, axes, commands.
 
-Each kind has a registry. The rooms of evenli name their entries by import path (``evenli.core.rooms``); an entry is
-loaded when it is first used. Other packages add entries through entry points of the registry's group, for example::
+A folder of evenli with a module ``room`` brings these by import path. Nothing outside a room names its modules, so a
+room can be taken out. Each kind has a registry; an entry is loaded when it is first used. Other packages are rooms of
+their own through the entry-point group ``evenli.rooms``, or add single entries through that of a registry::
+
+    [project.entry-points."evenli.rooms"]
+    courts = "my_package.room:ROOM"
 
     [project.entry-points."evenli.suites"]
     winograd = "my_package.winograd:SUITE"
 
-An entry point never replaces a built-in entry.
+An entry point never replaces what is built in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from evenli.core.errors import EvenliError, InputError, named_reason, translated
-from evenli.core.extras import load_object
-from evenli.core.rooms import rooms
+import evenli
+from evenli.core.errors import EvenliError, InputError, MissingExtraError, named_reason, translated
+from evenli.core.extras import EXTRA_MODULES
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a folder of evenli, or another package, adds."""
+
+    # Import paths ``module:attribute`` by registry (``suites``, ``models`` ...) and name.
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    commands: str = ""  # import path of its commands, a sequence of ``Command``; the module must load no numerics
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a room."""
+
+    run: Callable[..., None]  # typer reads its signature, the first paragraph of its docstring is the help
+    section: str  # heading under which ``evenli --help`` lists it, or the group that it belongs to
+    name: str = ""  # on the command line; default: that of the function
+
+    @property
+    def spelled(self) -> str:
+        """The name on the command line."""
+        return self.name or self.run.__name__.replace("_", "-")
+
+
+@cache
+def rooms() -> dict[str, Room]:
+    """All rooms by name: our own in alphabetical order, then those of other packages."""
+    found = {}
+    for name in sorted(file.parent.name for path in evenli.__path__ for file in Path(path).glob("*/room.py")):
+        try:
+            found[name] = importlib.import_module(f"evenli.{name}.room").ROOM
+        except ModuleNotFoundError as error:
+            if error.name != f"evenli.{name}":
+                raise
+    for point in sorted(metadata.entry_points(group="evenli.rooms"), key=lambda point: point.name):
+        if point.name in found:
+            raise InputError(f"{point.value} cannot be the room '{point.name}': there is one in evenli")
+        found[point.name] = point.load()
+    return found
+
+
+def commands() -> Sequence[Command]:
+    """The commands of all rooms."""
+    paths = (room.commands.partition(":") for room in rooms().values() if room.commands)
+    return [command for module, _, name in paths for command in getattr(importlib.import_module(module), name)]
+
 
 Entry = TypeVar("Entry")
 
@@ -33,37 +87,30 @@ class Registry(Generic[Entry]):
         self._loaded: dict[str, Entry] = {}
 
     @cached_property
-    def _builtin(self) -> dict[str, str]:
+    def builtin(self) -> dict[str, str]:
+        """Import paths of the entries that ship with evenli."""
         return {name: path for room in rooms().values() for name, path in room.entries.get(self.group, {}).items()}
 
     @cached_property
     def _installed(self) -> dict[str, metadata.EntryPoint]:
         # Looking through all installed packages takes milliseconds, so it waits until a name is asked for.
         points = {point.name: point for point in metadata.entry_points(group=f"evenli.{self.group}")}
-        return {name: points[name] for name in sorted(points) if name not in self._builtin}
-
-    @property
-    def builtin(self) -> list[str]:
-        """Names of the entries that ship with evenli."""
-        return list(self._builtin)
-
-    def names(self) -> list[str]:
-        """All names: built-in ones first."""
-        return list(dict.fromkeys([*self._builtin, *self._added, *self._installed]))
+        return {name: points[name] for name in sorted(points) if name not in self.builtin}
 
     def plugins(self) -> list[str]:
         """Names that are not built in."""
-        return [name for name in self.names() if name not in self._builtin]
+        return [name for name in self if name not in self.builtin]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtin or name in self._added or name in self._installed
+        return name in self.builtin or name in self._added or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        """All names: built-in ones first."""
+        return iter(dict.fromkeys([*self.builtin, *self._added, *self._installed]))
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry for this process; a built-in name is refused."""
-        if name in self._builtin:
+        if name in self.builtin:
             raise InputError(f"there is a built-in {self.kind} '{name}'; choose another name")
         self._added[name] = self._loaded[name] = entry
 
@@ -71,8 +118,8 @@ class Registry(Generic[Entry]):
         """An entry by name; an unknown name is refused with the ones there are."""
         if name not in self._loaded:
             # Imported only now: a suite or a backend may need seconds, or an extra that is not installed.
-            if name in self._builtin:
-                self._loaded[name] = load_object(self._builtin[name], f"the {self.kind} '{name}'")
+            if name in self.builtin:
+                self._loaded[name] = load_object(self.builtin[name], f"the {self.kind} '{name}'")
             elif name in self._installed:
                 point = self._installed[name]
                 # A plug-in may fail in any way; the user needs its name, not our traceback.
@@ -80,8 +127,21 @@ class Registry(Generic[Entry]):
                 with translated(before, ")", kinds=(Exception, EvenliError), reason=named_reason):
                     self._loaded[name] = point.load()
             else:
-                raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self.names())}")
+                raise InputError(f"no {self.kind} '{name}'; there are {', '.join(self)}")
         return self._loaded[name]
+
+
+def load_object(path: str, purpose: str) -> Any:
+    """What ``module:attribute`` of ours names; where a library is missing, the extra that brings it is named."""
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, modules in EXTRA_MODULES.items() if library in modules), None)
+        if extra is None:
+            raise
+        raise MissingExtraError(library, extra, purpose) from error
 
 
 SUITES: Registry[Any] = Registry("suite", "suites")  # what an audit asks; see ``evenli.audit.suites.base.Suite``

@@ -13,7 +13,7 @@ from evenli.core import terminal
 from evenli.core.commands import argument, option, output, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.core.rooms import Command
+from evenli.core.registry import Command
 from evenli.corpus.mitigation import methods
 from evenli.corpus.settings import (
     PUBLISHED,

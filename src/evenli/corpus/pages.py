@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.blocks import Block, Fact, Figure
-from evenli.core.drawing import SHAPES, SIDES, WIDTH, drawn, inline, kinds, load_altair, save_chart
+from evenli.core.drawing import SHAPES, SIDES, WIDTH, drawn, inline, kinds, load_altair, save_chart, word_bars
 from evenli.core.errors import InputError
 from evenli.core.format import number, percent, printable, shortened
 from evenli.core.page import ACCENT, INK, MUTED, render
-from evenli.core.svg import word_bars
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.mitigation.review import marker
 from evenli.corpus.run import Scorer

@@ -14,7 +14,7 @@ from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.core.format import drawn_on, printable
 from evenli.core.mitigation import Method
-from evenli.core.rooms import Command
+from evenli.core.registry import Command
 from evenli.core.settings import Settings, split_names
 from evenli.encoders.settings import (
     HardDebiasSettings,

@@ -1,6 +1,6 @@
 """What this room adds."""
 
-from evenli.core.rooms import Room
+from evenli.core.registry import Room
 
 ROOM = Room(
     entries={

@@ -12,7 +12,7 @@ from evenli.core.commands import argument, option, output, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
 from evenli.core.format import percent
-from evenli.core.rooms import Command
+from evenli.core.registry import Command
 from evenli.core.settings import SEEDS, Given
 from evenli.training.recipe import (
     RECIPES,

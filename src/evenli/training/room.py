@@ -1,5 +1,5 @@
 """What this room adds."""
 
-from evenli.core.rooms import Room
+from evenli.core.registry import Room
 
 ROOM = Room(commands="evenli.training.commands:COMMANDS")

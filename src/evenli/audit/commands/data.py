@@ -140,13 +140,13 @@ def check(
 def models(as_json: shared.Json = False) -> None:
     """List the embedded models and how to name others."""
     from evenli.audit.models import embedded_models
-    from evenli.audit.models.fakes import KINDS
+    from evenli.audit.models.callables import KINDS
     from evenli.core.registry import MODELS
 
     embedded = embedded_models()
     if as_json:
         entries = [{"name": m.name, "lang": m.lang, "path": str(m.path), "card": m.card} for m in embedded]
-        terminal.print_json({"embedded": entries, "fakes": KINDS, "backends": MODELS.names()})
+        terminal.print_json({"embedded": entries, "fakes": KINDS, "backends": [*MODELS]})
         return
     for model in embedded:
         size = (model.path / "model.onnx").stat().st_size / 1e6

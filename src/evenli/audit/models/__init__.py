@@ -9,5 +9,5 @@ from evenli.audit.models.base import Prepared as Prepared
 from evenli.audit.models.base import Prompting as Prompting
 from evenli.audit.models.base import load_model as load_model
 from evenli.audit.models.callables import CallableModel as CallableModel
-from evenli.audit.models.fakes import fake_model as fake_model
+from evenli.audit.models.callables import fake_model as fake_model
 from evenli.audit.models.onnx import embedded_models as embedded_models

@@ -16,9 +16,9 @@ from evenli.audit.compare import model_names
 from evenli.audit.report.terminal import ROBUST, robust_run
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import Suite, get_suite
+from evenli.core.drawing import Dot, dots
 from evenli.core.format import number
 from evenli.core.registry import DEFAULT_SUITE
-from evenli.core.svg import Dot, dots
 from evenli.stats.proportion import rank
 
 if TYPE_CHECKING:

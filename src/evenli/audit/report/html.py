@@ -13,8 +13,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from markupsafe import escape
-
 from evenli._version import __version__
 from evenli.audit.audit import Audit, load_run
 from evenli.audit.report.comparison import VERDICTS, compared, comparison, further, rankings, run_names, stability
@@ -24,35 +22,18 @@ from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, get_suite
 from evenli.core import page
 from evenli.core.blocks import PAGE, Block, Figure
-from evenli.core.drawing import inline, inline_svg, load_altair, save_chart
+from evenli.core.drawing import KIND_FILLS, inline, inline_svg, load_altair, panels, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import capitalised, interval, number
 from evenli.core.io import write_atomic
 from evenli.core.labels import LABELS
 from evenli.core.page import LIMIT
 from evenli.core.registry import SUITES
-from evenli.core.svg import FILLS, panels
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
 _OWN = "readings"
 """Name of the chart of the first screen."""
-_STYLE = """
-.evenli { font-family: system-ui, sans-serif; line-height: 1.4; max-width: 72rem; color: inherit; }
-.evenli p { margin: .2rem 0; }
-.evenli .verdict { font-size: 1.25rem; font-weight: 650; border-left: .35rem solid #0b57d0; padding-left: .8rem; }
-.evenli .panels, .evenli .cards { display: grid; gap: .5rem 1.5rem; }
-.evenli .panels, .evenli .cards { grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); }
-.evenli .panel-name, .evenli .card-name { font-weight: 600; }
-.evenli .card-value { font-size: 1.4rem; font-weight: 700; }
-.evenli .card-value span, .evenli .note, .evenli .card-meaning { font-size: .9rem; font-weight: 400; opacity: .8; }
-.evenli .answers { list-style: none; padding: 0; margin: .2rem 0; display: flex; flex-wrap: wrap; gap: 0 1.2rem; }
-.evenli .answers .own { font-weight: 700; }
-.evenli svg { width: 100%; max-width: 24rem; height: auto; }
-.evenli svg text { fill: currentColor; }
-.evenli svg line { stroke: currentColor; }
-"""
-_GREY = ' style="color:#767676" title="no verdict: these numbers say nothing about bias"'
 Runs = Audit | str | Path | Sequence[Audit | str | Path]
 
 
@@ -256,20 +237,14 @@ def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int
 
 
 def show(audit: Audit) -> str:
-    """The first screen for a notebook, with its own style, which touches nothing else."""
+    """The first screen for a notebook, and the headline of each suite."""
     summary = summarise(audit)
-    ui = page.environment().get_template("macros.html.j2").module
-    first = ui.first_screen(summary, audit.verdict.code, panels(summary))
-    title = escape(f"{audit.name} ({audit.result.lang})")
-    grey = _GREY if summary.problem else ""
-    # The first screen is about one suite; the table has the headline of each.
-    rows = (
+    rows = [
         (get_suite(name).title, suite.main.title, number(suite.value), interval(suite.low, suite.high))
         for name, suite in audit.result.suites.items()
-    )
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    table = f"<table><tr><th>suite</th><th>score</th><th>value</th><th>interval</th></tr>{cells}</table>"
-    return f'<div class="evenli"{grey}><style>{_STYLE}</style><p><b>{title}</b></p>{first}{table}</div>'
+    ]
+    template = page.environment("evenli.audit.report").get_template("notebook.html.j2")
+    return str(template.render(audit=audit, summary=summary, panels=panels(summary), rows=rows))
 
 
 def plot(audit: Audit, name: str | None = None) -> Any:
@@ -292,7 +267,7 @@ def plot(audit: Audit, name: str | None = None) -> Any:
         for share in bar.shares
     ]
     order = [share.label for share in own.bars[0].shares]
-    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in own.bars[0].shares])
+    colours = alt.Scale(domain=order, range=[KIND_FILLS[share.kind] for share in own.bars[0].shares])
     base = inline(values).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
     scale = alt.Scale(domain=[0, 1])
     across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -56,13 +56,8 @@ def _svg(figure: Figure) -> Any:
     return Markup(inline_svg(figure))
 
 
-def fill(
-    name: str, title: str, package: str | None = None, data: Any = None, *, further: Iterable[str] = (), **values: Any
-) -> str:
-    """A page of the template ``NAME.html.j2``; one of a package has its own script ``NAME.js``, and data for it.
-
-    ``further`` are packages whose templates it takes in.
-    """
+def fill(name: str, title: str, package: str | None = None, data: Any = None, **values: Any) -> str:
+    """A page of the template ``NAME.html.j2``; one of a package has its own script ``NAME.js``, and data for it."""
     from markupsafe import Markup
 
     source = files("evenli.core.page")
@@ -71,7 +66,7 @@ def fill(
         js += (files(package) / "templates" / f"{name}.js").read_text("utf-8")
     # Only what stands here is markup; autoescape takes care of all values.
     around = {"css": Markup(css), "js": Markup(js), "csp": policy(css, js), "data": Markup(json_block(data))}
-    template = environment(*filter(None, (package, *sorted(further)))).get_template(f"{name}.html.j2")
+    template = environment(*filter(None, [package])).get_template(f"{name}.html.j2")
     return str(template.render(title=title, version=__version__, **around, **values)).strip()
 
 

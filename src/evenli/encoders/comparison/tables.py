@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from evenli.core.blocks import Block, Fact, Figure
+from evenli.core.drawing import Dot, dots
 from evenli.core.format import interval, number, signed
 from evenli.core.page import render
-from evenli.core.svg import Dot, dots
 from evenli.encoders.comparison import EncoderFigures, EncoderReport, difference
 from evenli.encoders.leakage import Leakage, Residual
 from evenli.encoders.seat import AVERAGED

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from evenli.core.blocks import Block, Figure
+from evenli.core.drawing import Dot, dots
 from evenli.core.format import number, printable
 from evenli.core.page import render
-from evenli.core.svg import Dot, dots
 from evenli.encoders.senteval import SentEvalResult
 from evenli.encoders.senteval.data import TASKS
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from evenli.audit.pairs import PAIR_COLUMNS, PairSet
+from evenli.audit.pairs import PAIR_COLUMNS, PairSet, frame_of_rows
 from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request
 from evenli.audit.suites.checks import CheckedPairs, check_pairs, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import read_pairs, refuse_rows
-from evenli.core.binary import frame_of_rows
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import archive_texts, file_kind
 from evenli.core.labels import NEUTRAL
