@@ -21,7 +21,7 @@ from sklearn.neural_network import MLPClassifier
 
 from evenli.encoders.base import encode_checked, load_encoder
 from evenli.encoders.senteval.data import read_task
-from evenli.encoders.senteval.fitting import DECAYS, Fits, SklearnFitter, TorchFitter, evaluate
+from evenli.encoders.senteval.fitting import Fits, SklearnFitter, TorchFitter, evaluate
 from evenli.encoders.senteval.lockstep import FitRecipe
 
 
@@ -53,13 +53,10 @@ class AdamFitter:
     """scikit-learn's Adam, one fit after the other."""
 
     needs_held_out = True
+    grids = TorchFitter.grids  # weight decays
 
     def __init__(self, features: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> None:
         self._features, self._labels, self._seed = features, labels, seed
-
-    def grid(self, procedure: str) -> tuple[float, ...]:
-        """Weight decays."""
-        return DECAYS
 
     def fit(self, train: Any, valid: Any, strengths: NDArray[np.float64], stage: str) -> Fits:
         """Fit every model alone."""

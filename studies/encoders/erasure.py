@@ -77,7 +77,7 @@ def measure(name: str, base: EmbeddingCache, arguments: argparse.Namespace) -> I
     yield ["as it is", "", *cells(residual_leakage(held["built-in"], lean))]
     for arm, method, options, fit in ARMS:
         began = time.perf_counter()
-        eraser = fitting._fit(base, fits[fit], fitting.MitigationSettings(method, options=options))
+        eraser = fitting.fit_eraser(base, fits[fit], fitting.MitigationSettings(method, options=options))
         left = residual_leakage(held[fit].erased(eraser), lean)
         print(f"{name}, {arm}: {len(fits[fit].fit):,} pairs, {time.perf_counter() - began:.0f} s", flush=True)
         yield [arm, f"{eraser.rank} of {eraser.dimension}", *cells(left)]

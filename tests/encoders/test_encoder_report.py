@@ -19,7 +19,7 @@ from evenli.core.drawing import save_chart
 from evenli.core.errors import InputError, RunError
 from evenli.core.estimate import Estimate
 from evenli.encoders import commands as command
-from evenli.encoders import report as report_module
+from evenli.encoders import comparison
 from evenli.encoders.comparison import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
 from evenli.encoders.comparison.chart import encoder_chart
 from evenli.encoders.comparison.tables import report_blocks
@@ -314,7 +314,7 @@ def test_an_undefined_task_is_told_and_left_out(
         score, note = (80.0, "") if name == "MR" else (float("nan"), "the predictions do not vary")
         return SentEvalResult({name: TaskResult(name, score, {"pearson": score}, float("nan"), 5, note)})
 
-    monkeypatch.setattr(report_module, "senteval", run)
+    monkeypatch.setattr(comparison, "senteval", run)
     settings = replace(QUICK, senteval=SentEvalSettings(("MR", "STS14")))
     made = encoder_report([report.encoders[0].spec], settings, data=tmp_path, out=place / "out")
     (encoder,) = made.encoders

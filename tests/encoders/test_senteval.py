@@ -31,12 +31,11 @@ from evenli.encoders.senteval.fitting import (  # noqa: E402
     cosines,
     evaluate,
     graded,
-    numpy_generator,
     pearson,
+    seed_of,
     soft_grades,
     spearman,
     stratified_folds,
-    torch_generator,
 )
 from evenli.encoders.senteval.lockstep import FitRecipe, Objective, train_together  # noqa: E402
 
@@ -321,15 +320,15 @@ def test_missing_and_unreadable_files_are_named(flat: Path, tmp_path: Path) -> N
 
 def test_folds_are_balanced_and_repeatable() -> None:
     labels = np.repeat([0, 1, 2], [53, 31, 11])
-    folds = stratified_folds(labels, 5, numpy_generator(1, "MR", "outer"))
+    folds = stratified_folds(labels, 5, np.random.default_rng(seed_of(1, "MR", "outer")))
     assert np.ptp(np.bincount(folds)) <= 1
     for label in range(3):
         assert np.ptp(np.bincount(folds[labels == label], minlength=5)) <= 1
-    again = stratified_folds(labels, 5, numpy_generator(1, "MR", "outer"))
-    other = stratified_folds(labels, 5, numpy_generator(1, "CR", "outer"))
+    again = stratified_folds(labels, 5, np.random.default_rng(seed_of(1, "MR", "outer")))
+    other = stratified_folds(labels, 5, np.random.default_rng(seed_of(1, "CR", "outer")))
     assert (folds == again).all() and (folds != other).any()
     with pytest.raises(InputError, match="12 folds"):
-        stratified_folds(labels, 12, numpy_generator(1))
+        stratified_folds(labels, 12, np.random.default_rng(seed_of(1)))
 
 
 def test_correlations_match_scipy() -> None:
@@ -375,7 +374,9 @@ def trained(train: np.ndarray, decays: list[float], recipe: FitRecipe, score=Non
 
     every = np.arange(len(labels))
     objective = Objective(3, loss, every, score or right)
-    outputs, scores = train_together(x, objective, train, np.array(decays), recipe, torch_generator(5, "T"))
+    outputs, scores = train_together(
+        x, objective, train, np.array(decays), recipe, torch.Generator().manual_seed(seed_of(5, "T"))
+    )
     return outputs(every), scores, steps
 
 
@@ -385,7 +386,7 @@ def test_one_model_learns_as_torch_would_teach_it(decay: float, hidden: int) -> 
     outputs, scores, steps = trained(np.ones((1, 300), dtype=bool), [decay], FitRecipe(most=3, hidden=hidden))
     assert steps == 4 * [64, 64, 64, 64, 44]
 
-    generator, target = torch_generator(5, "T"), torch.from_numpy(labels)
+    generator, target = torch.Generator().manual_seed(seed_of(5, "T")), torch.from_numpy(labels)
     layers = [torch.nn.Linear(11, hidden), torch.nn.Linear(hidden, 3)] if hidden else [torch.nn.Linear(11, 3)]
     for layer in layers:
         start = torch.rand(layer.out_features, layer.in_features + 1, generator=generator).mul_(2).sub_(1)
@@ -484,7 +485,7 @@ def test_both_classifiers_agree(flat: Path) -> None:
     _, x, labels = shifted(400)
     ours = TorchFitter(torch.from_numpy(x), labels, FitRecipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
-    assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
+    assert theirs.grids["nested"] == (0.25, 0.5, 1, 2, 4, 8) and theirs.grids["cross_validated"][-1] == 32
     first, second = (evaluate(fitter, folded(labels), 4, 1) for fitter in (ours, theirs))
     assert (first.answers == second.answers).mean() > 0.93
     assert abs(first.accuracy - second.accuracy) < 3

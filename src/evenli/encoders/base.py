@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -163,14 +163,19 @@ def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
 
 def check_reusable(encoder: Encoder, what: str) -> None:
     """Refuse to use again what an encoder gave earlier, where nothing tells it from a changed one."""
-    inner: Any = encoder
-    while inner is not None:
-        if not getattr(inner, "reusable", True):
+    for layer in layers(encoder):
+        if not getattr(layer, "reusable", True):
             raise InputError(
-                f"cannot detect changes to {name_of(inner)}, so {what}; add an attribute 'fingerprint' that changes "
+                f"cannot detect changes to {name_of(layer)}, so {what}; add an attribute 'fingerprint' that changes "
                 "when its embeddings may"
             )
-        inner = getattr(inner, "encoder", None)
+
+
+def layers(encoder: Any) -> Iterator[Any]:
+    """An encoder, and what stands before its eraser or behind its cache, from the outside in."""
+    while encoder is not None:
+        yield encoder
+        encoder = getattr(encoder, "encoder", None)
 
 
 def name_of(encoder: Encoder) -> str:
@@ -311,8 +316,7 @@ class EmbeddingCache:
         self.encoder, self._batch = encoder, batch
         known = identity or getattr(encoder, "identity", None)
         self.encoded = 0  # texts the encoder itself was asked for
-        self._blocks: list[Embeddings] = []
-        self._where: dict[bytes, tuple[int, int]] = {}
+        self._rows: dict[bytes, Embeddings] = {}  # of those on disk views of the files, which are mapped
         self._folder: Path | None = None
         if folder is not None:
             if known is None:
@@ -330,26 +334,26 @@ class EmbeddingCache:
                 whole = keys.ndim == 2 and block.ndim == 2 and len(keys) == len(block) + 1
                 if not whole or _seal(keys[:-1].tobytes(), block) != keys[-1].tobytes():
                     raise InputError(f"{values}: the cache file is corrupt; delete {path.parent}")
-                self._add([key.tobytes() for key in keys[:-1]], block)
+                self._rows.update(zip(map(bytes, keys[:-1]), np.asarray(block), strict=True))
         self.identity = str(known) if known is not None else type(encoder).__name__
         self.note = str(getattr(encoder, "note", ""))
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._rows)
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; only texts never seen before reach the encoder, each once."""
         keys = [hashlib.sha256(text.encode()).digest() for text in texts]
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._where}
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
         if new:
             block = self._encode_new(list(new.values()))
-            if self._blocks and self._blocks[0].shape[1] != block.shape[1]:
+            width = len(next(iter(self._rows.values()), block[0]))
+            if width != block.shape[1]:
                 raise InputError(
-                    f"the encoder gives {block.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
-                    "give another cache folder"
+                    f"the encoder gives {block.shape[1]} numbers, the cache holds {width}; give another cache folder"
                 )
             self.encoded += len(new)
-            self._add(list(new), block)
+            self._rows.update(zip(new, block, strict=True))
             if self._folder is not None:
                 # The keys come last: a batch without them is not seen by a reader.
                 joined = b"".join(new)
@@ -359,13 +363,7 @@ class EmbeddingCache:
                 write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))
         if not keys:
             return np.empty((0, 0), dtype=np.float32)
-        # Block by block: blocks on disk are mapped, and their rows are read in one go.
-        places = np.array([self._where[key] for key in keys], dtype=np.int64)
-        embeddings = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
-        for at in np.unique(places[:, 0]).tolist():
-            rows = np.flatnonzero(places[:, 0] == at)
-            embeddings[rows] = self._blocks[at][places[rows, 1]]
-        return embeddings
+        return np.stack([self._rows[key] for key in keys])
 
     def _encode_new(self, texts: list[str]) -> Embeddings:
         if self._batch is None:
@@ -378,10 +376,6 @@ class EmbeddingCache:
             name = name_of(self.encoder)
             raise ModelError(f"{name} gave rows of {widths[0]} and of {widths[-1]} numbers; give all one length")
         return np.concatenate(batches)[np.argsort(order)]
-
-    def _add(self, keys: Sequence[bytes], embeddings: Embeddings) -> None:
-        self._where.update((key, (len(self._blocks), row)) for row, key in enumerate(keys))
-        self._blocks.append(embeddings)
 
 
 def _seal(keys: bytes, embeddings: Embeddings) -> bytes:

@@ -86,7 +86,8 @@ def senteval(
     The tasks are those of Dolci et al. 2023.
     """
     from evenli.core.page import write_page
-    from evenli.encoders.senteval import ResultFile, UnsavedResultError
+    from evenli.core.store import check_writable
+    from evenli.encoders.senteval import UnsavedResultError
     from evenli.encoders.senteval import senteval as run_senteval
     from evenli.encoders.senteval.tables import senteval_page
 
@@ -96,7 +97,8 @@ def senteval(
     if settings.classifier == "sklearn":
         check_extra("encoders", "the classifier of SentEval", "sklearn")
     settings = replace(settings, device=loading.device)
-    file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
+    if out is not None:  # checked before the encoder is loaded
+        check_writable(out)
     loaded = _load(encoder, loading)
     try:
         with terminal.heartbeat(as_json) as step:
@@ -108,7 +110,9 @@ def senteval(
                 elif sys.stderr.isatty():  # the line of the result will replace it
                     print(f"evenli: {printable(task)} …", end="\r", file=drawn_on(sys.stderr), flush=True)
 
-            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_step=on_step)
+            result = run_senteval(
+                loaded, data, settings, out=out, overwrite=overwrite, cache=cache, name=encoder, on_step=on_step
+            )
     except UnsavedResultError as error:
         _print(error.result, as_json)
         raise

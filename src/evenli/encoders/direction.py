@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -24,6 +24,7 @@ from evenli.core.io import hash_text, read_rows
 from evenli.core.record import Record
 from evenli.core.settings import PAIR_LISTS as LISTS
 from evenli.encoders.base import paired, write_npz
+from evenli.encoders.eraser import FloatArray, unit_rows
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.words import read_lines, read_table
 
@@ -89,15 +90,14 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
     used, missing, repeated = _resolve(vectors, read_pairs(pairs))
     if len(used) < FEWEST:
         raise InputError(f"{vectors.name} has {len(used)} pair(s), {FEWEST} are needed; missing: {_shown(missing)}")
-    words, rows = list(used.values()), list(used)
+    words = list(used.values())
     notes = {
         f"only {len(used)} pairs: the direction says little beyond these words": len(used) == FEWEST,
         f"{len(missing)} pair(s) without vectors: {_shown(missing)}": missing,
         f"{len(repeated)} pair(s) with the vectors of another: {_shown(repeated)}": repeated,
     }
     return _direction(
-        _differences(vectors, rows, unit=True),
-        _differences(vectors, rows, unit=False),
+        *_sides(vectors, used),
         unit=unit,
         pairs=tuple(words),
         missing=tuple(missing),
@@ -116,13 +116,11 @@ def direction_from_sentences(
     length 1 first, which Dolci et al. 2023 do not do for sentence encoders.
     """
     f, m = paired(female, male)
-    lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (f, m)]
-    if not all(length.all() for length in lengths):
+    if not (f.any(axis=1) & m.any(axis=1)).all():
         raise InputError("an embedding is a zero vector, which has no direction; leave its sentence out")
-    raw, scaled = f - m, f / lengths[0] - m / lengths[1]
-    same = int((~raw.any(axis=1)).sum())
+    same = int((f == m).all(axis=1).sum())
     notes = (f"{same} sentence(s) have the same embedding in both versions",) if same else ()
-    return _direction(scaled, raw, unit=unit, pairs=(), missing=(), source=source, notes=notes)
+    return _direction(f, m, unit=unit, pairs=(), missing=(), source=source, notes=notes)
 
 
 def read_pairs(pairs: Pairs) -> list[Pair]:
@@ -155,12 +153,13 @@ def read_pairs(pairs: Pairs) -> list[Pair]:
     return [(f, m) for f, m in pairs]
 
 
-def stability(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) -> dict[Pair, float]:
+def stability(vectors: WordVectors, pairs: Pairs = "ten") -> dict[Pair, float]:
     """How far the direction turns without each pair: the cosine with that of all pairs, 1 is not at all."""
     used, _, _ = _resolve(vectors, read_pairs(pairs))
     if len(used) <= FEWEST:
         raise InputError(f"leaving one pair out needs {FEWEST + 1} or more pairs, {vectors.name} has {len(used)}")
-    differences = _differences(vectors, list(used), unit=unit)
+    female, male = map(unit_rows, _sides(vectors, used))
+    differences = female - male
     whole, _ = _component(differences)
     others = (_component(np.delete(differences, left_out, axis=0))[0] for left_out in range(len(used)))
     return {pair: float(whole @ other) for pair, other in zip(used.values(), others, strict=True)}
@@ -295,15 +294,16 @@ def _resolve(vectors: WordVectors, pairs: list[Pair]) -> tuple[dict[tuple[int, i
     return used, missing, repeated
 
 
-def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: bool) -> NDArray[np.float64]:
-    sides = vectors.unit(rows) if unit else np.asarray(vectors.matrix[np.array(rows)], dtype=np.float64)
-    return np.asarray(sides[:, 0] - sides[:, 1], dtype=np.float64)
+def _sides(vectors: WordVectors, rows: Iterable[tuple[int, int]]) -> tuple[FloatArray, FloatArray]:
+    """The vectors of the female and of the male words of some pairs."""
+    female, male = np.array(list(rows)).T
+    return vectors.matrix[female].astype(np.float64), vectors.matrix[male].astype(np.float64)
 
 
-def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
-    of_unit, of_raw = _component(scaled), _component(raw)
+def _direction(female: FloatArray, male: FloatArray, *, unit: bool, **about: Any) -> GenderDirection:
+    of_unit, of_raw = _component(unit_rows(female) - unit_rows(male)), _component(female - male)
     vector, spectrum = of_unit if unit else of_raw
-    return GenderDirection(vector, of_unit[1][0], of_raw[1][0], spectrum, unit, count=len(raw), **about)
+    return GenderDirection(vector, of_unit[1][0], of_raw[1][0], spectrum, unit, count=len(female), **about)
 
 
 def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...]]:

@@ -76,10 +76,8 @@ class Eraser:
     @property
     def identity(self) -> str:
         """SHA-256 of all numbers: changes when any output could."""
-        digest = hashlib.sha256(str(self.read.shape).encode())
-        for name in _PARTS:
-            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        return digest.hexdigest()
+        numbers = b"".join(getattr(self, name).tobytes() for name in _PARTS)
+        return hashlib.sha256(str(self.read.shape).encode() + numbers).hexdigest()
 
     def save(self, path: str | Path) -> Path:
         """Write the eraser as ``.npz``; ``load_eraser`` reads it."""

@@ -93,9 +93,8 @@ class GenderedSet:
         def known(words: Iterable[str]) -> bool:
             return all(vectors.find(word) >= 0 for word in words)
 
-        pairs: dict[str, Any] = {}
-        for part in ("fit", "probe", "test", "domain"):
-            pairs[part] = tuple(pair for pair in getattr(self, part) if known(pair.words))
+        parts = {part: getattr(self, part) for part in ("fit", "probe", "test", "domain")}
+        pairs: dict[str, Any] = {part: tuple(p for p in some if known(p.words)) for part, some in parts.items()}
         kept = replace(self, occupations=tuple(word for word in self.occupations if known(word.split())), **pairs)
         counts = {part: len(getattr(kept, part)) for part in ("fit", "probe", "test", "occupations")}
         if min(counts.values()) < _FEWEST:

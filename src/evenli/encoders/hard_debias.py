@@ -105,8 +105,8 @@ def hard_debias(
     for part, rows in _unit_parts(vectors):
         rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
         matrix[part] = unit_rows(rows)
-    both = itertools.product(read_pairs(equalize), (str.lower, str.title, str.upper))
-    forms = dict.fromkeys(tuple(vectors.index.get(form(word), -1) for word in pair) for pair, form in both)
+    cased = itertools.product(read_pairs(equalize), (str.lower, str.title, str.upper))
+    forms = dict.fromkeys(tuple(vectors.index.get(form(word), -1) for word in pair) for pair, form in cased)
     pairs = [(a, b) for a, b in forms if min(a, b) >= 0 and a != b and matrix[a].any() and matrix[b].any()]
     for a, b in pairs:
         first, second = (unit_rows(matrix[row].astype(float)) for row in (a, b))

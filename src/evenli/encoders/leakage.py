@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from evenli.core.errors import InputError
 from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.record import Record
-from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked, table
-from evenli.encoders.eraser import Erased, Eraser, FloatArray, unit_rows
+from evenli.encoders.base import Encoder, encode_checked, layers, table
+from evenli.encoders.eraser import Eraser, FloatArray, unit_rows
 from evenli.encoders.gendered import FEMALE, MALE, GenderedSet, ProbeText
 from evenli.encoders.vectors import WordVectors
 from evenli.stats.intervals import wilson
@@ -172,8 +172,7 @@ class LeakageReport(Record, frozen=True):
     probe_text: str = ""
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(NamedTuple):
     """Embeddings and classes, those that train a probe and those that test it."""
 
     train: NDArray[Any]
@@ -183,11 +182,7 @@ class Labelled:
 
     def erased(self, eraser: Eraser) -> Labelled:
         """The same embeddings behind an eraser."""
-        return replace(self, train=eraser(self.train), test=eraser(self.test))
-
-    def leakage(self, seed: int) -> Leakage:
-        """How well probes find the classes."""
-        return leakage(self.train, self.train_classes, self.test, self.test_classes, np.random.default_rng(seed))
+        return self._replace(train=eraser(self.train), test=eraser(self.test))
 
 
 @dataclass(frozen=True)
@@ -239,10 +234,8 @@ def _labelled(encoder: Encoder, texts: list[str], classes: NDArray[np.int64], tr
 
 def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
     """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
-    # An eraser or a cache may stand before the encoder that has the vectors.
-    while isinstance(encoder, Erased | EmbeddingCache):
-        encoder = encoder.encoder
-    vectors = getattr(getattr(encoder, "vocabulary", encoder), "vectors", None)
+    *_, inner = layers(encoder)
+    vectors = getattr(getattr(inner, "vocabulary", inner), "vectors", None)
     return sentences.known_to(vectors) if isinstance(vectors, WordVectors) else sentences
 
 
@@ -258,8 +251,8 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
     clusters = neighbour_clustering(
         held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
     )
-    further = (rows.leakage(seed) if rows else None for rows in (held.text, held.domain))
-    probes = held.words.leakage(seed)
+    probes = leakage(*held.words, np.random.default_rng(seed))
+    further = (leakage(*rows, np.random.default_rng(seed)) if rows else None for rows in (held.text, held.domain))
     return Residual(probes.linear, probes.mlp, probes.majority, *clusters, *further)
 
 

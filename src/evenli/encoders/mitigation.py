@@ -137,7 +137,7 @@ def mitigate_encoder(
         base = load_encoder(spec, pooling=settings.pooling, device=settings.device, online=settings.online)
         sentences = known_sentences(base, sentences)
         on_step(f"fitting {settings.method} on {len(sentences.fit):,} sentence pairs")
-        eraser = _fit(base, sentences, settings)
+        eraser = fit_eraser(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
         on_step("measuring what is left of gender")
         # The pooling to load the encoder with again; empty where its own files decide.
@@ -163,7 +163,8 @@ def mitigate_encoder(
     return result
 
 
-def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Eraser:
+def fit_eraser(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Eraser:
+    """The eraser of a method, fitted on the sentences of a set."""
     method: Method = MITIGATIONS.get(settings.method)
     # The versions of a pair stand in the same order in both halves.
     female, male = np.split(encode_checked(base, sentences.rows("fit")[0]), 2)

@@ -18,9 +18,8 @@ BUILT_IN = "built-in"
 """The sentences that ship with evenli."""
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
 """The tasks of the published tables, in their order; the mean is over these."""
-EXTRA = ("STS12", "STS13", "STS15", "STS16")
-"""Further tasks that are run when they are named."""
-EVERY = (*TASKS, *EXTRA)
+EVERY = (*TASKS, "STS12", "STS13", "STS15", "STS16")
+"""With further tasks that are run when they are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +78,6 @@ class SentEvalSettings(Settings):
     def names(self) -> list[str]:
         """The tasks to run, in the order of the published tables."""
         return list(TASKS) if self.tasks is None else [name for name in EVERY if name in self.tasks]
-
-    def describe(self, encoder: str) -> dict[str, int | str]:
-        """What scores depend on besides the data; ``encoder`` is an identity."""
-        names = ("seed", "kfold", "hidden", "classifier")
-        return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from evenli.core.binary import decoding, read_array, read_arrays
 from evenli.core.errors import InputError, translated
 from evenli.core.io import BROKEN as BROKEN_STREAM
-from evenli.core.io import open_binary
-from evenli.core.parse import LINE_BYTES
+from evenli.core.io import iter_lines, open_binary
 
 BROKEN = (*BROKEN_STREAM, zipfile.BadZipFile)  # what reading a damaged file raises, however it is packed
 Block = tuple[Sequence[bytes | str], NDArray[np.float32]]  # some words and their rows
@@ -43,7 +41,7 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
         raise InputError(f"{path} is an archive of files: unpack it and give the text file (it may be .gz or .xz)")
     if kind in {".npy", ".npz"}:
         return _array_blocks(path, words)
-    with translated(f"cannot read {path}: ", kinds=BROKEN), _opened(path) as stream:
+    with translated(f"cannot read {path}: ", kinds=BROKEN), open_binary(path) as stream:
         head = stream.read(_SNIFF)
     if head[:4] == _FASTTEXT:
         raise InputError(f"{path} is a fastText model: give the .vec file of the same vectors, which is text")
@@ -67,12 +65,6 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
     return _text_blocks(path, shape) if textual or not rest.strip() else _binary_blocks(path, shape)
 
 
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with open_binary(path) as raw:
-        yield io.BufferedReader(raw, 1 << 20)  # type: ignore[type-var]  # any stream with readinto will do
-
-
 def _number(text: bytes) -> float | None:
     try:
         return float(text)
@@ -83,16 +75,12 @@ def _number(text: bytes) -> float | None:
 def _text_blocks(path: Path, shape: tuple[int, int] | None) -> Iterator[Block]:
     dimension = shape[1] if shape else 0
     rows = 0
-    with _opened(path) as stream:
-        if shape:
-            stream.readline()
-        bounded = iter(lambda: stream.readline(LINE_BYTES), b"")
-        lines = ((number, line.rstrip(b" \t\r\n")) for number, line in enumerate(bounded, 2 if shape else 1))
-        filled = ((number, line.replace(b"\t", b" ")) for number, line in lines if line)
-        while some := list(itertools.islice(filled, max(1, _NUMBERS // dimension) if dimension else 1)):
-            dimension = dimension or _width(some[0][1], path, some[0][0])
-            rows += len(some)
-            yield _parse(some, dimension, path)
+    lines = ((number, line.rstrip(b" \t\r")) for number, line in iter_lines(path) if number > bool(shape))
+    filled = ((number, line.replace(b"\t", b" ")) for number, line in lines if line)
+    while some := list(itertools.islice(filled, max(1, _NUMBERS // dimension) if dimension else 1)):
+        dimension = dimension or _width(some[0][1], path, some[0][0])
+        rows += len(some)
+        yield _parse(some, dimension, path)
     if shape and rows != shape[0]:
         raise InputError(f"{path}: the header says {shape[0]} rows, the file has {rows}; is the download complete?")
 
@@ -163,7 +151,7 @@ def _parse_line(line: bytes, dimension: int, where: str) -> tuple[bytes, list[fl
 def _binary_blocks(path: Path, shape: tuple[int, int]) -> Iterator[Block]:
     count, dimension = shape
     size, step = 4 * dimension, max(1, _NUMBERS // dimension)
-    with _opened(path) as stream:
+    with open_binary(path) as stream:
         stream.readline()
         buffer, at = b"", 0
         for start in range(0, count, step):

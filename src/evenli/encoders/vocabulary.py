@@ -59,15 +59,19 @@ class Vocabulary:
             for at, row in enumerate(map(vectors.index.get, MARKERS)):
                 markers[at] = markers[at] if row is None else vectors.matrix[row]
         self.markers = np.asarray(markers, dtype=np.float32)
-        self.words = list(MARKERS)
+        self._numbers = {word: at for at, word in enumerate(MARKERS)}  # by the spelling of the vectors
         self._matrix = self.markers
         self._rows: list[int] = [-1, -1]
         self._id = cache(self._find)  # a word is looked up once
-        self._of_row: dict[int, int] = {}
 
     def __len__(self) -> int:
         """Words in use, markers included."""
-        return len(self.words)
+        return len(self._rows)
+
+    @property
+    def words(self) -> list[str]:
+        """Words in use, as the vectors spell them."""
+        return list(self._numbers)
 
     def known(self, words: Iterable[str]) -> list[str]:
         """The words that have a vector."""
@@ -95,21 +99,15 @@ class Vocabulary:
         return self._matrix
 
     def _find(self, word: str) -> int:
-        if word in MARKERS:
-            return MARKERS.index(word)
         row = self.vectors.find(word)
-        if row < 0:
-            return -1
-        # Two spellings can lead to one row of the vectors: they share a number.
-        at = self._of_row.setdefault(row, len(self.words))
-        if at == len(self.words):
-            word = self.vectors.words[row]  # as the vectors spell it
-            if word in MARKERS:
-                self._of_row[row] = MARKERS.index(word)
-                return self._of_row[row]
-            self.words.append(word)
+        if word not in MARKERS:
+            if row < 0:
+                return -1
+            word = self.vectors.words[row]  # two spellings can lead to one row: they share a number
+        if word not in self._numbers:
+            self._numbers[word] = len(self._rows)
             self._rows.append(row)
-        return at
+        return self._numbers[word]
 
 
 class Packed(NamedTuple):

@@ -24,7 +24,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.io import hash_files, hash_text, read_json
 from evenli.core.record import Number, Record
 from evenli.core.store import UNREADABLE, RunDir
-from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
+from evenli.encoders.base import EmbeddingCache, Encoder, layers, load_with_own_pooling, parts_of
 from evenli.encoders.eraser import Erased
 from evenli.encoders.gendered import GenderedSet, gendered_set, probe_text
 from evenli.encoders.leakage import HeldOut, Residual, known_sentences, residual_leakage
@@ -37,6 +37,7 @@ from evenli.encoders.settings import ReportSettings as ReportSettings
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
 _KIND = "encoder report"
 _LAYOUT = 4  # raise it when a stored figure would come out otherwise
+_OTHER_BASE = "mitigates another encoder, or another pooling, than the first: no difference is its doing alone"
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 DEFAULTS = ReportSettings()
@@ -222,8 +223,13 @@ class _Measurer:
         encoder = self._share(encoder)
         self._base = encoder if self._base is None else self._base
         stored = _StoredFigures(self._run, identity, lambda figure: self._on_step(label, figure))
-        note = "; ".join(filter(None, (unpooled, _note(encoder, str(self._base.identity)))))
-        about = (spec, label, identity, _method(encoder), note)
+        notes = [unpooled, str(getattr(encoder, "note", ""))]
+        behind = list(layers(encoder))
+        known = [getattr(layer, "identity", "") for layer in behind]
+        if isinstance(encoder, Erased) and self._base.identity not in known:
+            notes.append(_OTHER_BASE)
+        methods = (str(getattr(getattr(layer, "eraser", layer), "method", "")) for layer in reversed(behind))
+        about = (spec, label, identity, ", ".join(filter(None, methods)), "; ".join(filter(None, notes)))
         figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
         self.encoders.append(EncoderFigures(*about, *figures))
 
@@ -322,24 +328,6 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
     about = {name: getattr(settings.seat, name) for name in _SEAT}
     about |= {"senteval_seed": settings.senteval.seed, "pooling": settings.pooling, "averaged": AVERAGED}
     return EncoderReport(tuple(compared), tasks, about)
-
-
-def _method(encoder: Any) -> str:
-    """Methods of the erasers behind an encoder, the first applied first; empty for an encoder without."""
-    if not isinstance(encoder, Erased):
-        return str(getattr(getattr(encoder, "encoder", encoder), "method", ""))
-    methods = (_method(encoder.encoder), str(encoder.eraser.method))
-    return ", ".join(filter(None, methods))
-
-
-def _note(encoder: Any, base: str) -> str:
-    """What should be known of an encoder, and whether it is a mitigation of another one than the base."""
-    notes, mitigated = [str(getattr(encoder, "note", ""))], isinstance(encoder, Erased)
-    while isinstance(encoder, Erased) and str(encoder.identity) != base:
-        encoder = encoder.encoder
-    if mitigated and str(encoder.identity) != base:
-        notes.append("mitigates another encoder, or another pooling, than the first: no difference is its doing alone")
-    return "; ".join(filter(None, notes))
 
 
 def _labels(specs: Sequence[str]) -> list[str]:

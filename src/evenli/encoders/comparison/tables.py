@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.drawing import Dot, dots
+from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number, signed
 from evenli.core.page import render
 from evenli.encoders.comparison import EncoderFigures, EncoderReport, difference
-from evenli.encoders.leakage import Leakage, Residual
+from evenli.encoders.leakage import Residual
 from evenli.encoders.seat import AVERAGED
 from evenli.encoders.seat.tables import LIMIT, cells, tests_block
 
@@ -27,14 +28,14 @@ _LEAKS = {
 
 def leakage_block(before: Residual, after: Residual, *, words: bool = False) -> Block:
     """What is left of gender before and after a mitigation; of words or of sentences."""
-    rows: list[list[str]] = []
+    found: list[tuple[str, Estimate, Estimate, float]] = []
     for place, title in _PLACES.items():
         first, second = (leaks if place == "words" else getattr(leaks, place) for leaks in (before, after))
-        if first and second:
-            neutral = first.majority
-            rows += (_leak_row(f"{title}, {how}", first, second, name, neutral) for name, how in _PROBES.items())
-    neutrals = zip(_NEIGHBOURS.items(), (0.5, 0.0), strict=True)
-    rows += (_leak_row(title, before, after, name, neutral) for (name, title), neutral in neutrals)
+        for name, how in _PROBES.items() if first and second else ():
+            found.append((f"{title}, {how}", getattr(first, name), getattr(second, name), first.majority))
+    for (name, title), neutral in zip(_NEIGHBOURS.items(), (0.5, 0.0), strict=True):
+        found.append((title, getattr(before, name), getattr(after, name), neutral))
+    rows = [[title, *cells(was), *cells(now), number(zero, 2), f"{now.n:,}"] for title, was, now, zero in found]
     # Vectors of words have no running text, so their probe is another.
     probes = "accuracy of predicting to which side neutral words leaned, on words not trained on"
     if not words:
@@ -49,13 +50,6 @@ def leakage_block(before: Residual, after: Residual, *, words: bool = False) -> 
     )
     columns = ("what is left", ">before", ">interval", ">after", ">interval", ">neutral", ">n")
     return Block("", columns=columns, rows=rows, caption=caption)
-
-
-def _leak_row(
-    title: str, before: Residual | Leakage, after: Residual | Leakage, name: str, neutral: float
-) -> list[str]:
-    first, second = getattr(before, name), getattr(after, name)
-    return [title, *cells(first), *cells(second), number(neutral, 2), f"{second.n:,}"]
 
 
 def report_blocks(report: EncoderReport) -> list[Block]:

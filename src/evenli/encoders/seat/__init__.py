@@ -22,7 +22,7 @@ from evenli.core.estimate import Estimate
 from evenli.core.format import capitalised, number, signed
 from evenli.core.io import hash_text, iter_rows, read_json
 from evenli.core.record import Number, Record
-from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
+from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked, layers
 from evenli.encoders.seat import association
 from evenli.encoders.seat.association import DEFAULTS, AssociationResult, UnitSets, Values
 from evenli.encoders.settings import Level
@@ -323,10 +323,8 @@ def encode_tests(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str
 def _with_missing(encoder: Any, test: AssociationTest, result: AssociationResult) -> AssociationResult:
     """Name the words without a vector: their sentences differ in the frames only, and no number shows that."""
     words = list(dict.fromkeys(word for part in test.sets for word in part.words))
-    while not hasattr(encoder, "unknown") and hasattr(encoder, "encoder"):
-        encoder = encoder.encoder  # what stands before an eraser or behind a cache
     # Transformers take any text and have no such method.
-    missing = tuple(encoder.unknown(words)) if hasattr(encoder, "unknown") else ()
+    missing = next((tuple(layer.unknown(words)) for layer in layers(encoder) if hasattr(layer, "unknown")), ())
     if not missing:
         return result
     some = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")

@@ -141,8 +141,8 @@ def _links(certain: Sequence[AssociationResult], total: int) -> str:
 def _sides(title: str) -> list[str] | None:
     """Both targets and both attributes of a title such as "Male names and Female names, with Career and Family"."""
     # Names of sets may hold an "and" of their own; those of shipped tests are known.
-    for test in seat_tests("word"):
-        if test.title == title:
-            return [side.title for side in test.sets]
+    known = {test.title: [side.title for side in test.sets] for test in seat_tests("word")}
+    if title in known:
+        return known[title]
     parts = [part.split(" and ") for part in title.split(", with ")]
     return [*parts[0], *parts[1]] if [len(part) for part in parts] == [2, 2] else None

@@ -24,7 +24,6 @@ from evenli.encoders.senteval.data import TASKS, read_task, task_folder
 from evenli.encoders.settings import EVERY
 from evenli.encoders.settings import SentEvalSettings as SentEvalSettings
 
-KIND = "SentEval result"
 _ADVICE = "give another file, or overwrite it (--overwrite)"
 DEFAULTS = SentEvalSettings()
 OnStep = Callable[[str, str], None]
@@ -54,7 +53,7 @@ class TaskResult(Record, frozen=True):
 class SentEvalResult(Record, frozen=True):
     """All tasks that ran, the tasks that did not with the reason, the settings and the name of the encoder."""
 
-    stamped: ClassVar[str] = KIND
+    stamped: ClassVar[str] = "SentEval result"
     computed: ClassVar[Mapping[str, str]] = {"overall": "overall"}
 
     tasks: dict[str, TaskResult]
@@ -86,49 +85,14 @@ class UnsavedResultError(RunError):
         self.result = result
 
 
-class ResultFile:
-    """A result file that is written after every task, so that a stopped run continues where it was.
-
-    That it can be written is checked here. ``overwrite`` begins anew, whatever it holds.
-    """
-
-    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
-        self.path, self._overwrite = Path(path), overwrite
-        check_writable(self.path)
-
-    def tasks(self, settings: Mapping[str, int | str], folder: Path) -> dict[str, TaskResult]:
-        """Tasks that are in the file already; a file of another encoder, other settings or other data is refused."""
-        if self._overwrite or not self.path.exists():
-            return {}
-        # Scores of other settings or data in one file would be averaged without notice.
-        stored = self._read()
-        for setting, now in settings.items():
-            if (then := stored.settings.get(setting)) != now:
-                what = "another encoder" if setting == "encoder" else f"{setting} {then}, not {now}"
-                raise InputError(f"{self.path} holds a result with {what}; {_ADVICE}")
-        for task, result in stored.tasks.items():
-            before = f"{self.path} holds {task}, which cannot be compared: "
-            with translated(before, f"; {_ADVICE}", kinds=(InputError,)):
-                read = read_task(task, folder)
-            if read.sha256 != result.data:
-                raise InputError(f"{self.path} holds {task} on other data than {folder} has; {_ADVICE}")
-        return dict(stored.tasks)
-
-    def _read(self) -> SentEvalResult:
-        with system_failure(f"cannot read {self.path}: "), suppress(EvenliError, ValueError, KeyError, TypeError):
-            content = read_json(self.path)
-            if is_stamped(content, KIND):
-                return SentEvalResult.from_dict(content)
-        raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
-
-
 def senteval(
     encoder: Encoder | str,
     data: str | Path,
     settings: SentEvalSettings = DEFAULTS,
     *,
-    out: ResultFile | str | Path | None = None,
-    cache: EmbeddingCache | str | Path | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    cache: str | Path | None = None,
     name: str | None = None,
     on_step: OnStep = lambda task, line: None,
 ) -> SentEvalResult:
@@ -142,7 +106,8 @@ def senteval(
         data: Directory with the task files, flat or as SentEval's download lays them out.
         settings: Tasks, seed, folds and classifier.
         out: JSON file, written after every task; tasks in it are not run again, and are part of the result.
-        cache: An EmbeddingCache of this encoder, or a directory to keep its embeddings in.
+        overwrite: Begin anew, whatever ``out`` holds.
+        cache: Directory to keep the embeddings in.
         name: What the result calls the encoder; default: its identity.
         on_step: Called with a task and an empty text when it starts, and with what it gave when it is done.
 
@@ -151,46 +116,66 @@ def senteval(
     """
     device = pick_device(need("torch", extra="hf", purpose="SentEval"), settings.device)
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
-    file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
+    file = None if out is None else Path(out)
+    if file is not None:
+        check_writable(file)
     encoder = as_encoder(encoder)
-    if isinstance(cache, EmbeddingCache):
-        if encoder is not cache and encoder is not cache.encoder:
-            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
-    elif cache is None and isinstance(encoder, EmbeddingCache):
-        cache = encoder
-    else:
-        cache = EmbeddingCache(encoder, cache, batch=settings.batch_size)
-    description, name = settings.describe(cache.identity), name or cache.identity
-    done = {} if file is None else file.tasks(description, data)
-    if file is not None and done:
-        check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
+    if cache is not None or not isinstance(encoder, EmbeddingCache):
+        encoder = EmbeddingCache(encoder, cache, batch=settings.batch_size)
+    name = name or encoder.identity
+    # What scores depend on besides the data.
+    description = {field: getattr(settings, field) for field in ("seed", "kfold", "hidden", "classifier")}
+    description["encoder"] = encoder.identity
+    done = {} if file is None or overwrite or not file.exists() else _kept(file, description, data)
+    if done:
+        check_reusable(encoder, f"the tasks in {file} may be of the old one; {_ADVICE}")
         for task in done:
-            on_step(task, f"{task}: kept from {file.path}")
+            on_step(task, f"{task}: kept from {file}")
     missing: dict[str, str] = {}
 
-    def result() -> SentEvalResult:
-        return SentEvalResult({task: done[task] for task in EVERY if task in done}, missing, description, name)
+    def saved() -> SentEvalResult:
+        tasks = {task: done[task] for task in EVERY if task in done}
+        result = SentEvalResult(tasks, missing, description, name)
+        try:
+            if file is not None:
+                write_json(file, result.to_dict())
+        except RunError as error:
+            raise UnsavedResultError(str(error), result) from error
+        return result
 
     for task in (task for task in settings.names if task not in done):
-        outcome = _run_task(task, data, cache, settings, on_step)
+        outcome = _run_task(task, data, encoder, settings, on_step)
         if isinstance(outcome, str):
             missing[task] = outcome
             continue
         done[task] = outcome
         try:
-            _write(file, result())
+            saved()
         except UnsavedResultError as error:  # the tasks to come are worth having all the same
             on_step(task, f"{task}: {error}")
-    return _write(file, result())
+    return saved()
 
 
-def _write(file: ResultFile | None, result: SentEvalResult) -> SentEvalResult:
-    try:
-        if file is not None:
-            write_json(file.path, result.to_dict())
-    except RunError as error:
-        raise UnsavedResultError(str(error), result) from error
-    return result
+def _kept(file: Path, settings: Mapping[str, int | str], folder: Path) -> dict[str, TaskResult]:
+    """Tasks that are in a file already; a file of another encoder, other settings or other data is refused."""
+    stored = None
+    with system_failure(f"cannot read {file}: "), suppress(EvenliError, ValueError, KeyError, TypeError):
+        content = read_json(file)
+        stored = SentEvalResult.from_dict(content) if is_stamped(content, SentEvalResult.stamped) else None
+    if stored is None:
+        raise InputError(f"{file} holds no SentEval result to continue; {_ADVICE}")
+    # Scores of other settings or data in one file would be averaged without notice.
+    for setting, now in settings.items():
+        if (then := stored.settings.get(setting)) != now:
+            what = "another encoder" if setting == "encoder" else f"{setting} {then}, not {now}"
+            raise InputError(f"{file} holds a result with {what}; {_ADVICE}")
+    for task, result in stored.tasks.items():
+        before = f"{file} holds {task}, which cannot be compared: "
+        with translated(before, f"; {_ADVICE}", kinds=(InputError,)):
+            read = read_task(task, folder)
+        if read.sha256 != result.data:
+            raise InputError(f"{file} holds {task} on other data than {folder} has; {_ADVICE}")
+    return dict(stored.tasks)
 
 
 def _run_task(

@@ -98,12 +98,10 @@ def task_folder(data: str | Path) -> Path:
 def _task(name: str, given: Sequence[Row]) -> Task:
     # Of the tasks without training some pairs were never scored; elsewhere a missing value is a broken file.
     rows = [row for row in given if row[2].strip()] if name in _SUBSETS else given
-    splits: dict[str, list[int]] = {}
-    for at, (split, *_) in enumerate(rows):
-        splits.setdefault(split, []).append(at)
-    parts = {split: np.array(chosen, dtype=np.int64) for split, chosen in splits.items()}
     if not rows:
         raise InputError("no pair has a score; get the files again")
+    splits = np.array([row[0] for row in rows])
+    parts = {split: np.flatnonzero(splits == split) for split in dict.fromkeys(splits.tolist())}
     # An empty text becomes a full stop: published sizes count it, and encoders need a word.
     texts, *others = (
         tuple(text.strip() or "." for text in side) for side in zip(*(row[3] for row in rows), strict=True)
@@ -116,10 +114,10 @@ def _task(name: str, given: Sequence[Row]) -> Task:
             raise InputError("all rows to learn from are of one class; get the files again")
         return Task(name, texts, second, parts, labels)
     scores = np.array([_number(value, where) for _, where, value, _ in rows])
-    if name in _SUBSETS:  # its splits are parts of one test set
-        everything, unscored = {"test": np.arange(len(texts))}, len(given) - len(rows)
-        return Task(name, texts, second, everything, scores=scores, subsets=parts, unscored=unscored)
-    return Task(name, texts, second, parts, scores=scores)
+    if name not in _SUBSETS:
+        return Task(name, texts, second, parts, scores=scores)
+    whole, unscored = {"test": np.arange(len(texts))}, len(given) - len(rows)  # its splits are parts of one test set
+    return Task(name, texts, second, whole, scores=scores, subsets=parts, unscored=unscored)
 
 
 def _number(text: str, where: str) -> float:

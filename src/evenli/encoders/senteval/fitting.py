@@ -134,7 +134,7 @@ def graded(features: Tensor, scores: Values, splits: dict[str, Rows], seed: int,
 
     objective = Objective(_GRADES, loss, splits["dev"], score)
     train = row_masks([splits["train"]], len(scores))
-    generator = torch_generator(seed, task, "grades")
+    generator = torch.Generator().manual_seed(seed_of(seed, task, "grades"))
     outputs, reached = train_together(features, objective, train, np.zeros(1), _GRADED, generator)
     return _expected(outputs(splits["test"]))[:, 0], float(reached[0])
 
@@ -144,18 +144,9 @@ def _expected(outputs: Tensor) -> Values:
     return np.asarray(np.einsum("ngm,g->nm", shares, np.arange(1.0, _GRADES + 1)))
 
 
-def _number(seed: int, *names: object) -> int:
-    return int(hash_text("|".join(map(str, (seed, *names))))[:14], 16)
-
-
-def numpy_generator(seed: int, *names: object) -> np.random.Generator:
-    """A generator of its own for every seed, task and purpose."""
-    return np.random.default_rng(_number(seed, *names))
-
-
-def torch_generator(seed: int, *names: object) -> torch.Generator:
-    """The same for torch, always on the CPU."""
-    return torch.Generator().manual_seed(_number(seed, *names))
+def seed_of(*names: object) -> int:
+    """A seed of its own for every seed given, task and purpose; generators of torch are always on the CPU."""
+    return int(hash_text("|".join(map(str, names)))[:14], 16)
 
 
 def stratified_folds(labels: Rows, count: int, generator: np.random.Generator) -> Rows:
@@ -197,7 +188,7 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> FitResult:
     assert labels is not None
     if "all" in splits:
         # Every fold is tested once; its regularisation is searched by folds within the others.
-        outer = stratified_folds(labels, count, numpy_generator(*key, "outer"))
+        outer = stratified_folds(labels, count, np.random.default_rng(seed_of(*key, "outer")))
         rests: Parts = {("inner", fold): np.flatnonzero(outer != fold) for fold in range(count)}
         fits, dev = _searched(fitter, labels, rests, count, "nested", key)
         rows = np.arange(len(labels))
@@ -208,7 +199,7 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> FitResult:
     test = splits["test"]
     if "dev" in splits:
         # The search is the final fit as well: the published procedure does not train again on train and dev.
-        grid = fitter.grid("split")
+        grid = fitter.grids["split"]
         train, valid = (row_masks([splits[part]] * len(grid), len(labels)) for part in ("train", "dev"))
         fits = fitter.fit(train, valid, np.array(grid), "search")
         chosen, dev = _best(fits.scores[None])
@@ -223,11 +214,11 @@ def _searched(
     fitter: Fitter, labels: Rows, parts: Parts, count: int, procedure: str, key: tuple[int, str]
 ) -> tuple[Fits, Values]:
     """For every part of the rows the model that learned from all of it, and what the search saw; key: seed and task."""
-    grid, rows = np.array(fitter.grid(procedure)), len(labels)
+    grid, rows = np.array(fitter.grids[procedure]), len(labels)
     # All folds of all parts are one search, so that they can be trained together.
     learn, check = [], []
     for purpose, part in parts.items():
-        folds = stratified_folds(labels[part], count, numpy_generator(*key, *purpose))
+        folds = stratified_folds(labels[part], count, np.random.default_rng(seed_of(*key, *purpose)))
         learn += [part[folds != fold] for fold in range(count)]
         check += [part[folds == fold] for fold in range(count)]
     train, valid = (row_masks(some, rows).repeat(len(grid), axis=0) for some in (learn, check))
@@ -236,7 +227,7 @@ def _searched(
     # The final fits; some rows are held out where they stop the training.
     learn, check = [], []
     for fold, part in enumerate(parts.values()):
-        mixed = numpy_generator(*key, "held out", fold).permutation(part)
+        mixed = np.random.default_rng(seed_of(*key, "held out", fold)).permutation(part)
         held = max(1, int(_HELD_OUT * len(part))) if fitter.needs_held_out else 0
         learn.append(mixed[held:])
         check.append(mixed[:held])
@@ -265,14 +256,11 @@ class TorchFitter:
     """All fits of a task at once, each model stopped by its own validation rows."""
 
     needs_held_out = True  # rows that stop a fit
+    grids = dict.fromkeys(("nested", "split", "cross_validated"), DECAYS)  # strengths of the regularisation to try
 
     def __init__(self, features: Tensor, labels: Rows, recipe: FitRecipe, seed: int, task: str) -> None:
         self._features, self._recipe, self._seed, self._task = features, recipe, seed, task
         self._labels = torch.from_numpy(labels).to(features.device)
-
-    def grid(self, procedure: str) -> tuple[float, ...]:
-        """Strengths of the regularisation to try: weight decays."""
-        return DECAYS
 
     def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
         """Fit one model for every entry of ``strengths``; masks are [models, rows].
@@ -291,7 +279,7 @@ class TorchFitter:
             return np.asarray((right & counted[:, models]).sum(dim=0).cpu().numpy() / valid[models].sum(axis=1))
 
         objective = Objective(int(self._labels.max()) + 1, loss, watched, score)
-        generator = torch_generator(self._seed, self._task, stage)
+        generator = torch.Generator().manual_seed(seed_of(self._seed, self._task, stage))
         outputs, scores = train_together(self._features, objective, train, strengths, self._recipe, generator)
         return Fits(scores, lambda rows: _argmax(outputs(rows)).cpu().numpy())
 
@@ -307,16 +295,15 @@ class SklearnFitter:
     """Logistic regression of scikit-learn: no early stop, so no rows are held out; folds run in parallel threads."""
 
     needs_held_out = False
+    # Inverse strengths C, the larger ones for folds on a training part, as in SentEval.
+    grids = dict.fromkeys(("nested", "split"), tuple(2.0**power for power in range(-2, 4)))
+    grids["cross_validated"] = tuple(2.0**power for power in range(-1, 6))
 
     def __init__(self, features: NDArray[np.float32], labels: Rows, seed: int) -> None:
         purpose = "the scikit-learn classifier"
         self._linear = need("sklearn.linear_model", extra="encoders", purpose=purpose)
         self._joblib = need("joblib", extra="encoders", purpose=purpose)
         self._features, self._labels, self._seed = features, labels, seed
-
-    def grid(self, procedure: str) -> tuple[float, ...]:
-        """Inverse strengths C, the larger ones for folds on a training part, as in SentEval."""
-        return tuple(2.0**power for power in (range(-1, 6) if procedure == "cross_validated" else range(-2, 4)))
 
     def fit(self, train: Masks, valid: Masks, strengths: Values, stage: str) -> Fits:
         """Fit one model after the other on every core."""
