@@ -27,7 +27,7 @@ from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.direction import direction_from_sentences, gender_direction
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_table
-from evenli.words.lists import GenderWords, is_word, split_words
+from evenli.words.lists import GenderWords, is_word, sentence_starts, split_words
 
 DRESS = "She likes the new pink dress"
 TABLE_2 = {"likes": -0.05719, "the": -0.10195, "new": -0.00051, "pink": 0.25705, "dress": 0.28579}
@@ -54,8 +54,8 @@ def scorer_with(biases: dict[str, float], **settings) -> BiasScorer:
 def reference_score(text, vectors, direction, gender_words, weights, punctuation=False) -> tuple[float, float, float]:
     """F, M and Abs word by word, as published."""
     tokens = split_words(text)
-    marked = zip(tokens, gender_words.mark(tokens), strict=True)
-    kept = [(token, gendered) for token, gendered in marked if vectors.find(token) >= 0]
+    placed = zip(tokens, sentence_starts(tokens), strict=True)
+    kept = [(token, gender_words.has(token, initial=start)) for token, start in placed if vectors.find(token) >= 0]
     shares = weights.weigh([[token for token, _ in kept]])[0].shares
     female = male = 0.0
     for (token, gendered), share in zip(kept, shares, strict=True):

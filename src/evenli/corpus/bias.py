@@ -145,7 +145,7 @@ class BiasScorer:
         judged, judge = [], cache(self._word)  # a word occurs many times
         for text in self._cut(texts):
             tokens = split_words(text or "")
-            judged.append([*map(judge, tokens, sentence_starts(tokens)[0])])
+            judged.append([*map(judge, tokens, sentence_starts(tokens))])
         # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
         weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))

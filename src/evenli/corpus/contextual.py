@@ -77,10 +77,9 @@ class ContextualScorer:
         ]
 
     def _explain(self, text: str, pieces: Pieces) -> SentenceBias:
-        starts, _ = sentence_starts(pieces.words)
         notes: list[Note] = [
             exempt(word, start, self.gender_words, self.punctuation)
-            for word, start in zip(pieces.words, starts, strict=True)
+            for word, start in zip(pieces.words, sentence_starts(pieces.words), strict=True)
         ]
         counted = self.encoder.importance == "max"
         rows = []

@@ -207,9 +207,7 @@ class Copying:
 
 def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
     """Swap texts that belong together; those in another language than the swapper's are left alone."""
-    if swapper.mode == "released":
-        return swapper.swap_document(texts) if any(map(swapper.gendered, texts)) else Swapped.unchanged(texts)
-    if text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
+    if swapper.mode != "released" and text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
         return Swapped.unchanged(texts, LANGUAGE)
     return swapper.swap_document(texts)
 
@@ -256,7 +254,7 @@ class _Source:
         roles = {} if self.plain else find_columns(first, corpus)
         self.columns = ("text",) if self.plain else (roles["premise"], roles["hypothesis"])
         self._gold = roles.get("gold")
-        lang, _ = corpus_language(self._look(), str(corpus), settings.lang)
+        lang = corpus_language(self._look(), str(corpus), settings.lang)
         mode = settings.mode
         if mode != "default" and lang != "en":
             raise InputError(f"mode {mode} is English only, {corpus} is '{lang}'; leave the mode (--mode) out")
