@@ -118,14 +118,10 @@ class WordCounts:
         """Write all counts as Parquet."""
         import polars as pl
 
-        words = list(self.occurrences)
-        columns = {
-            "word": words,
-            "occurrences": list(self.occurrences.values()),
-            "texts": [self.texts[w] for w in words],
-        }
+        rows = [(word, count, self.texts[word]) for word, count in self.occurrences.items()]
+        frame = pl.DataFrame(rows, schema=["word", "occurrences", "texts"], orient="row")
         # The totals stand in every row: equal values take next to no space, and one file holds all there is to know.
-        frame = pl.DataFrame(columns).with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
+        frame = frame.with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
         frame.write_parquet(file, compression="zstd")
 
     @classmethod

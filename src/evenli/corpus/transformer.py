@@ -152,7 +152,7 @@ class TransformerArgmax(TransformerEncoder):
             hidden = self._model(**tensors).last_hidden_state.float()
             return hidden, _argmax_counts(self._torch, hidden, mask) / self.dimension
         if self.importance == "gradients":
-            sizes = integrated_gradients(self._model, self._tokenizer, tensors).tokens.abs()
+            sizes = integrated_gradients(self._model, self._tokenizer, tensors).abs()
             shares = sizes / sizes.sum(dim=1, keepdim=True).clamp_min(1e-30)
             return self._model(**tensors).last_hidden_state.float(), shares
         output = self._model(**tensors, output_attentions=True)
@@ -208,15 +208,8 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     return torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
 
 
-class Attributions(NamedTuple):
-    """Tensors: of every token [n, tokens], and f(sentence) - f(masks) [n]."""
-
-    tokens: Any
-    difference: Any
-
-
-def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Attributions:
-    """Attributions of the tokens of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
+def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Any:
+    """Attributions [n, tokens] of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
     captum = need("captum.attr", extra="attribution", purpose="importance gradients")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
     mask = next((token for token in (tokenizer.mask_token_id, tokenizer.unk_token_id) if token is not None), None)
@@ -231,11 +224,10 @@ def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = 
             # An unknown word has a special id, too, but it is a word: the mask stands in its place.
             marker = torch.isin(ids, special) & (ids != (tokenizer.unk_token_id or -1))
             parts.append(_attribute(captum, torch, model, (ids, torch.where(marker, ids, mask), keep), steps))
-    tokens, difference = (torch.cat(some) for some in zip(*parts, strict=True))
-    return Attributions(tokens, difference)
+    return torch.cat(parts)
 
 
-def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any], steps: int) -> tuple[Any, Any]:
+def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any], steps: int) -> Any:
     ids, masked, keep = batch
 
     def pooled(ids: Any, keep: Any) -> Any:
@@ -247,7 +239,6 @@ def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any],
 
     with torch.no_grad():
         axis = torch.nn.functional.normalize(pooled(ids, keep), dim=1)
-        difference = along(ids, keep, axis) - along(masked, keep, axis)
     method = captum.LayerIntegratedGradients(along, model.get_input_embeddings())
     shares = method.attribute(ids, baselines=masked, additional_forward_args=(keep, axis), n_steps=steps)
-    return shares.sum(dim=-1).detach(), difference
+    return shares.sum(dim=-1).detach()

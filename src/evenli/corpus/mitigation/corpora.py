@@ -42,20 +42,13 @@ from evenli.corpus.mitigation.card import (
     warnings,
 )
 from evenli.corpus.mitigation.review import AddedRows, RemovedRows
-from evenli.corpus.mitigation.selection import (
-    CorpusPlan,
-    CorpusSettings,
-    Method,
-    Shuffle,
-    Split,
-)
+from evenli.corpus.mitigation.selection import CorpusPlan, CorpusSettings, Method, Shuffle, Split
 from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import HELD_ROWS, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
-_BATCH = 10_000
 
 
 @dataclass(frozen=True)
@@ -213,14 +206,12 @@ def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer 
     review, scored = AddedRows(plan, folder), []
     for shard, rows, frame in plan.copies():
         files.add(rows, frame["line"].to_list(), copies=True)
-        for cells in frame.drop("gold", "line").iter_rows():
+        for cells in frame.drop("line").iter_rows():
             review.add(cells)
         if scorer is not None:
             texts = [text for row in frame.select(frame.columns[-len(columns) :]).iter_rows() for text in row]
-            starts = range(0, len(texts), _BATCH * len(columns))
-            parts = [scorer.score_many(texts[at : at + _BATCH * len(columns)])[:, 2] for at in starts]
             scored.append(plan.file(shard.number, "copy_scores.npy"))
-            np.save(scored[-1], np.concatenate(parts).reshape(-1, len(columns)).max(axis=1))
+            np.save(scored[-1], scorer.score_many(texts)[:, 2].reshape(-1, len(columns)).max(axis=1))
     review.finish()
     return scored if scorer is not None or not count else None
 
