@@ -149,8 +149,7 @@ class BiasScorer:
             judged.append([*map(judge, tokens, sentence_starts(tokens))])
         # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
-        weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))
-        importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
+        importance = self.weights.weigh([[word.token for word in words] for words in known])
         # A corpus and a single sentence are to have the same score to the last bit.
         static = isinstance(self.weights, StaticWeights)
         sums = self.score_many(texts).tolist() if static else [None] * len(judged)

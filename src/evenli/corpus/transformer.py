@@ -24,7 +24,7 @@ from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.extras import need
 from evenli.core.io import hash_files
 from evenli.corpus.importance import FloatArray
-from evenli.encoders.base import Embeddings, Pooled
+from evenli.encoders.base import Embeddings
 from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
 from evenli.words.lists import split_words
@@ -103,14 +103,13 @@ class TransformerArgmax(TransformerEncoder):
         weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder))[:32]
         return f"transformer:{weights}:{self._limit}" + ("" if self.importance == "max" else f":{self.importance}")
 
-    def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
-        """The words of every text and their counts; what is missing to ``dimension`` is on markers.
+    def argmax_counts(self, texts: Sequence[str | Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The counts of all words, end to end, and the words of every text; what lacks to ``dimension`` is on markers.
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        every = self._outputs(texts, None)
-        totals = (np.bincount(text.owners, text.counts, len(text.words)).astype(np.int64) for text in every)
-        return [Pooled(text.words, total.tolist(), self.dimension) for text, total in zip(every, totals, strict=True)]
+        totals = [np.bincount(text.owners, text.counts, len(text.words)) for text in self._outputs(texts, None)]
+        return np.concatenate(totals).astype(np.int64), np.array([*map(len, totals)])
 
     def pieces(self, texts: Sequence[str], direction: FloatArray) -> list[Pieces]:
         """The word-pieces of every text, how much each counts, and the cosine of its output with a direction."""

@@ -81,7 +81,7 @@ def fairer_corpus(
     out: str | Path,
     settings: CorpusSettings,
     *,
-    scorer: Scorer | str | Path | None = None,
+    scorer: Scorer | None = None,
     overwrite: bool = False,
 ) -> FairerCorpus:
     """Change the pairs whose score lies strictly above a percentile; ``out`` appears when all of it is written.
@@ -91,13 +91,13 @@ def fairer_corpus(
     copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
 
     ``scorer`` scores the copies for the card and names the words that drive the score of a removed row; without it the
-    one is made again that the corpus was scored with, if its files are still there. A path says where its word vectors
-    are now, as ``vectors`` of the settings does. ``overwrite`` replaces a fairer corpus that is already in ``out``.
+    one is made again that the corpus was scored with, if its files are still there; ``vectors`` of the settings says
+    where its word vectors are now. ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     scored = CorpusScores.read(scored)
-    scores, missing = _scorer(scored, scorer if scorer is not None else settings.vectors)
+    scores, missing = _scorer(scored, scorer, settings.vectors)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
@@ -110,12 +110,11 @@ def fairer_corpus(
     return FairerCorpus(Path(out), card)
 
 
-def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Scorer | None, str]:
+def _scorer(scored: CorpusScores, given: Scorer | None, vectors: str | Path | None) -> tuple[Scorer | None, str]:
     """The scorer of a corpus, or None and why there is none."""
-    if given is None:
+    if given is None and vectors is None:
         return stored_scorer(scored)
-    if isinstance(given, str | Path):
-        given = stored_scorer(scored, given)[0] or make_scorer(ScoreSettings(given))
+    given = given or stored_scorer(scored, vectors)[0] or make_scorer(ScoreSettings(vectors))
     before = scored.header["scorer"]
     if given.identity != before:
         raise InputError(f"the corpus was scored by '{before}', not by '{given.identity}'; use the same scorer")

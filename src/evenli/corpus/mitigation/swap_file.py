@@ -211,11 +211,8 @@ def mark_copy(row: Mapping[str, Any], columns: Sequence[str], texts: Sequence[st
 
 def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:
     """A test whether a sentence names one of the occupations, in the singular or the plural."""
-    occupations: Iterable[str] | None = settings.occupations
-    released = settings.mode == "released"
-    if occupations is None:
-        occupations = probe_occupations()
-    singular = [word.lower() for word in occupations]
+    given, released = settings.occupations, settings.mode == "released"
+    singular = [word.lower() for word in (probe_occupations() if given is None else given)]
     # Plurals as in the notebook, where only secretary has one of its own; ours also knows other words on -y.
     plural = [f"{w[:-1]}ies" for w in singular if w.endswith("y") and (w == "secretary" or not released)]
     forms = {*singular, *(f"{word}s" for word in singular), *plural}
@@ -281,7 +278,7 @@ class _Source:
             return _writing_table(file)
         if file.suffix == ".csv":
             names = list(self.names)
-            return _writing_lines(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
+            return _writing_lines(file, lambda row: csv_line(map(_cell, map(row.get, names))), csv_line(names))
         return _writing_lines(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
 
 
