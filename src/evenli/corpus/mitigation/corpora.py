@@ -205,7 +205,7 @@ def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer 
     review, scored = AddedRows(plan, folder), []
     for shard, rows, frame in plan.copies():
         files.add(rows, frame["line"].to_list(), copies=True)
-        for cells in frame.drop("line").iter_rows():
+        for cells in frame.drop("gold", "line").iter_rows():
             review.add(cells)
         if scorer is not None:
             texts = [text for row in frame.select(frame.columns[-len(columns) :]).iter_rows() for text in row]

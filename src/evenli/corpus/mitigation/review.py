@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenli.core.blocks import Block, Cell
 from evenli.core.format import number, printable, signed
@@ -128,11 +129,9 @@ class RemovedRows(Review):
         """Take in the rows of a shard that were removed."""
         if not (removed := shard.removed).any():
             return
-        frame, explain = frame.filter(removed), self._explain
+        rows, frame, explain = shard.rows(removed), frame.filter(removed), self._explain
         numbers = zip(shard.scores[removed].tolist(), *(frame[kind] for kind in self.needs[1:]), strict=True)
-        records = (parse_json_object(original, "scored corpus", halves=True) for original in frame["original"])
-        labelled = ((gold_of(record), [*map(clean, self._plan.texts(record))]) for record in records)
-        listed = zip(shard.rows(removed).tolist(), numbers, labelled, strict=True)
+        listed = zip(rows.tolist(), numbers, self._labelled(shard.number, rows, frame), strict=True)
         while some := list(itertools.islice(listed, _EXPLAINED)):
             # The most biased text of each row, by its scores.
             strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
@@ -157,6 +156,18 @@ class RemovedRows(Review):
             ]
             for row, score, *scores in rows
         ]
+
+    def _labelled(
+        self, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
+    ) -> Iterator[tuple[str, Sequence[str]]]:
+        """Gold label and texts of some rows of a shard."""
+        if self._plan.swaps:  # they have been read from JSON already
+            for _, _, gold, _, *texts in self._plan.swapped(number, rows).iter_rows():
+                yield gold, texts[: len(self._columns)]
+            return
+        for original in frame["original"]:
+            record = parse_json_object(original, "scored corpus", halves=True)
+            yield gold_of(record), self._plan.texts(record)
 
 
 def _changed(before: str, after: str) -> tuple[Cell, Cell]:

@@ -83,7 +83,7 @@ class CorpusPlan:
 
     def __init__(self, method: Method, scored: CorpusScores, settings: CorpusSettings, directory: Path) -> None:
         self.scored, self.percentile, self.seed = scored, float(settings.percentile), settings.seed
-        self._augments, self._directory = method == "augment", directory
+        self.swaps, self._augments, self._directory = method != "subtract", method == "augment", directory
         self._drawn: list[float] = []  # highest keys that are drawn of rows that cannot and can be swapped
         self.skipped, self.skipped_file = 0, directory / "skipped.csv"  # rows that got no copy
         self.limit = np.inf  # until it is known
@@ -96,7 +96,7 @@ class CorpusPlan:
         self.settings: dict[str, str | bool] = {"method": method}
         if settings.random:
             self.settings = {"method": "random_control", "like": method}
-        if method != "subtract":
+        if self.swaps:
             swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
             self.settings |= swapper.settings
             for shard, frame in self.frames(["original"]):
@@ -132,13 +132,17 @@ class CorpusPlan:
         """The scored texts of a row."""
         return ["" if record[column] is None else str(record[column]) for column in self.scored.columns]
 
+    def swapped(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
+        frame = pl.read_parquet(self.file(number, "swapped"), glob=False)
+        # Rows stand in order, and all that can be asked for are there.
+        return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+
     def copies(self) -> Iterator[tuple[Shard, NDArray[np.int64], pl.DataFrame]]:
-        """The rows that get a copy: shard, numbers, and ``row``, ``pair_max``, copy as JSON, texts before and after."""
+        """The rows that get a copy: shard, their numbers and what ``swapped`` gives of them."""
         for shard in self.shards():
             if len(rows := shard.rows(shard.copy)):
-                frame = pl.read_parquet(self.file(shard.number, "swapped"), glob=False)
-                # Rows stand in order, and all that can be asked for are there.
-                yield shard, rows, frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+                yield shard, rows, self.swapped(shard.number, rows)
 
     def scores(self, which: str) -> Iterator[NDArray[np.float64]]:
         """The scores of the rows that a mask names, in parts."""
@@ -173,9 +177,9 @@ class CorpusPlan:
                 copy = mark_copy(record, columns, done.texts)
                 line = clean(json.dumps(copy, ensure_ascii=False))
                 after = [clean(text) for text in done.texts]
-            rows.append([row, score, line, *map(clean, before), *after])
+            rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
         texts = [(f"text{at}", pl.String) for at in range(2 * len(columns))]  # before and after the swap
-        schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("line", pl.String), *texts]
+        schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
         pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self.file(shard.number, "swapped"))
         np.save(self.file(shard.number, "has_copy.npy"), has_copy)
         if conflicts:
