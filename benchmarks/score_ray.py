@@ -20,7 +20,7 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
-from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
+from evenli.corpus.ray_engine import score_corpus_ray
 from evenli.corpus.run import score_corpus
 from evenli.corpus.scoring import ScoreSettings, make_scorer
 from score_memory import SNLI, read_texts, write_lines, write_vectors
@@ -59,9 +59,9 @@ def main() -> None:
                 cluster.wait_for_nodes()
                 runs = []
                 for _ in range(arguments.repeats):
-                    settings = RaySettings(identity=scorer.identity, gpus=False)
+                    how = {"identity": scorer.identity, "gpus": False, "overwrite": True}
                     started = time.perf_counter()
-                    score_corpus_ray(folder / "lines.txt", folder / "ray", lambda: scorer, settings, overwrite=True)
+                    score_corpus_ray(folder / "lines.txt", folder / "ray", lambda: scorer, **how)
                     runs.append(arguments.lines / (time.perf_counter() - started))
                 same = "the same bytes" if digest(folder / "ray") == expected else "OTHER BYTES"
                 print(f"{machines} machine(s): {max(runs):>9,.0f} rows/s, {same} as one process", flush=True)

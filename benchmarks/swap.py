@@ -17,7 +17,7 @@ WORDS = ("man", "woman", "men", "women", "boy", "girl", "boys", "girls", "he", "
 
 def plain_loop(swapper: Swapper) -> Callable[[str], str]:
     """What one writes first: look every token up in lower case and rebuild the case; no context, no names."""
-    words = {change.word: change.replacement for word in WORDS for change in swapper.explain(word)}
+    words = {change.word: change.replacement for word in WORDS for change in swapper.swap_document([word]).changes[0]}
 
     def swap(text: str) -> str:
         out = []

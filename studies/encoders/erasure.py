@@ -134,7 +134,7 @@ def neutral(rows: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     swapper = Swapper(names=True, conflicts="swap")
     changed = []
     for text, gender in rows:
-        for word in {change.word for change in swapper.explain(text)}:
+        for word in {change.word for change in swapper.swap_document([text]).changes[0]}:
             text = re.sub(rf"\b{re.escape(word)}\b", "person", text)
         changed.append((text, gender))
     return tuple(changed)

@@ -10,7 +10,6 @@ import numpy as np
 
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.importance import MaxPooled
-from evenli.encoders.base import Pooled
 from evenli.encoders.direction import gender_direction
 from evenli.encoders.vectors import WordVectors
 from evenli.words import read_table
@@ -81,5 +80,6 @@ def _score(biases: Mapping[str, float], counts: Sequence[int], total: int) -> Se
     plane = [(1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (-1.0, 0.0), *((b, (1 - b * b) ** 0.5) for b in biases.values())]
     vectors = WordVectors.of(words, np.array(plane))
     direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])
-    encoder = SimpleNamespace(identity="printed", argmax=lambda texts: [Pooled(text, counts, total) for text in texts])
+    answer = np.array(counts), np.array([len(counts)])
+    encoder = SimpleNamespace(identity="printed", dimension=total, argmax_counts=lambda sentences: answer)
     return BiasScorer(vectors, direction, weights=MaxPooled(encoder)).score(_SENTENCE)

@@ -26,7 +26,7 @@ from evenli.core import io, store
 from evenli.core.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.corpus import run as module
 from evenli.corpus.pages import distribution_chart, write_distribution_chart
-from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
+from evenli.corpus.ray_engine import score_corpus_ray
 from evenli.corpus.run import ReadSettings, score_corpus
 from evenli.corpus.scored import CorpusScores, distribution, percentiles_of, thresholds
 
@@ -747,7 +747,7 @@ def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> Non
             score_corpus_ray(bad, tmp_path / "bad", slow_scorer)
         log.unlink()
         (tmp_path / "few.txt").write_text("a word\n" * 9, encoding="utf-8")
-        score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, RaySettings(gpus=False))
+        score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, gpus=False)
         assert [gpu for _, _, _, gpu in seen()] == ["-"]  # the control
     finally:
         ray.shutdown()
@@ -759,6 +759,6 @@ def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> Non
 def test_ray_says_when_nobody_answers(tmp_path: Path, lines: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(RunError, match="127.0.0.1:9"):
-        score_corpus_ray(lines, tmp_path / "out", Lengths, RaySettings(address="127.0.0.1:9"))
+        score_corpus_ray(lines, tmp_path / "out", Lengths, address="127.0.0.1:9")
     with pytest.raises(InputError, match="nonsense"):
-        score_corpus_ray(lines, tmp_path / "out", Lengths, RaySettings(address="nonsense"))
+        score_corpus_ray(lines, tmp_path / "out", Lengths, address="nonsense")

@@ -110,7 +110,8 @@ class BiasScorer:
         self.weights: Weights = Uniform() if weights is None else weights
         self.punctuation = punctuation
         self.centre, self._added = centre, _ADDED if centre == "length" else 0
-        self._empty = function_words() if centre in {"function-words", "length"} else frozenset[str]()
+        # English function words without a gender, in lower case.
+        self._empty = frozenset(read_lines("function_words.txt") if centre in {"function-words", "length"} else ())
         biases = bias_of(vectors, np.arange(len(vectors.words)), direction)
         if centre == "mean":
             # The mean bias of the frequent words that state no gender.
@@ -145,21 +146,13 @@ class BiasScorer:
         judged, judge = [], cache(self._word)  # a word occurs many times
         for text in self._cut(texts):
             tokens = split_words(text or "")
-            judged.append([*map(judge, tokens, sentence_starts(tokens)[0])])
+            judged.append([*map(judge, tokens, sentence_starts(tokens))])
         # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
-        weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))
-        importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
+        importance = self.weights.weigh([[word.token for word in words] for words in known])
         # A corpus and a single sentence are to have the same score to the last bit.
-        if isinstance(self.weights, StaticWeights):
-            sums: list[list[float]] = self.score_many(texts).tolist()
-        else:
-            shrunk = np.broadcast_to(self._shrink(np.array([len(words) for words in known])), len(known)).tolist()
-            sums = []
-            for words, shares, scale in zip(known, importance, shrunk, strict=True):
-                weighted = np.array([word.bias for word in words], dtype=np.float64) * shares.shares
-                female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
-                sums.append([female * scale, male * scale, (female - male) * scale])
+        static = isinstance(self.weights, StaticWeights)
+        sums = self.score_many(texts).tolist() if static else [None] * len(judged)
         rows = zip(texts, judged, importance, sums, strict=True)
         return [_explained(text or "", words, shares, total, self._added) for text, words, shares, total in rows]
 
@@ -237,12 +230,6 @@ class BiasScorer:
         return 0.0 if self._exempt(token, start) else float(self._biases.item(index))
 
 
-@cache
-def function_words() -> frozenset[str]:
-    """English function words without a gender, in lower case."""
-    return frozenset(read_lines("function_words.txt"))
-
-
 def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:
     """Why a token has no bias of its own, if so."""
     if not (punctuation or is_word(token)):
@@ -260,9 +247,9 @@ def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> Fl
 
 
 def _explained(
-    text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float], added: int
+    text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float] | None, added: int
 ) -> SentenceBias:
-    """Put importance beside the judged words; those without a vector have none."""
+    """Put importance beside the judged words; those without a vector have none. ``sums`` are F, M and Abs if known."""
     known = len(importance.shares)
     scale = known / (known + added) if known else 1.0
     shares = iter((importance.shares * scale).tolist())
@@ -276,5 +263,10 @@ def _explained(
     rest = 1.0 - float(importance.shares.sum())
     # Without a token nothing was shared out, and a rest of rounding is none.
     markers = rest * scale if known and rest > 1e-12 else 0.0
+    if sums is None:
+        biases = [word.bias for word in words if word.note != "out of vocabulary"]
+        weighted = np.array(biases, dtype=np.float64) * importance.shares
+        above, below = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
+        sums = above * scale, below * scale, (above - below) * scale
     female, male, absolute = sums
     return SentenceBias(text, tuple(rows), female, male, absolute, markers, 1.0 - scale)

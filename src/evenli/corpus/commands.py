@@ -75,7 +75,19 @@ def score(
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
     if chart is not None:
         raise InputError("--chart: one sentence has no distribution; give a corpus and -o, or --html for its words")
-    _print_sentence(settings, source, html, as_json)
+    bias = scoring.score(source, None, settings, on_note=terminal.warn)
+    ends = settings.axis or scoring.ENDS
+    if as_json:
+        terminal.print_json(asdict(bias))
+    else:
+        from evenli.corpus.texts import print_sentence
+
+        print_sentence(bias, terminal.console(), ends)
+    if html is not None:
+        from evenli.core.page import write_page
+        from evenli.corpus.pages import sentence_page
+
+        write_page(sentence_page(bias, ends), html)
 
 
 def _print_summary(
@@ -99,25 +111,6 @@ def _print_summary(
         from evenli.corpus.pages import corpus_page
 
         write_page(corpus_page(out, None if scorer is None else scorer()), html)
-
-
-def _print_sentence(settings: ScoreSettings, sentence: str, html: Path | None, as_json: bool) -> None:
-    from evenli.corpus.scoring import ENDS, make_scorer
-    from evenli.corpus.texts import print_sentence
-
-    scorer, ends = make_scorer(settings), settings.axis or ENDS
-    if scorer.note:
-        terminal.warn(scorer.note)
-    bias = scorer.score(sentence)
-    if as_json:
-        terminal.print_json(asdict(bias))
-    else:
-        print_sentence(bias, terminal.console(), ends)
-    if html is not None:
-        from evenli.core.page import write_page
-        from evenli.corpus.pages import sentence_page
-
-        write_page(sentence_page(bias, ends), html)
 
 
 @with_settings(

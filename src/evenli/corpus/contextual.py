@@ -77,10 +77,9 @@ class ContextualScorer:
         ]
 
     def _explain(self, text: str, pieces: Pieces) -> SentenceBias:
-        starts, _ = sentence_starts(pieces.words)
         notes: list[Note] = [
             exempt(word, start, self.gender_words, self.punctuation)
-            for word, start in zip(pieces.words, starts, strict=True)
+            for word, start in zip(pieces.words, sentence_starts(pieces.words), strict=True)
         ]
         counted = self.encoder.importance == "max"
         rows = []
@@ -102,8 +101,7 @@ def contextual_direction(encoder: TransformerArgmax, pairs: Pairs = "ten") -> Ge
 
     By default 119 sentences of ours; else a ``.csv`` or ``.tsv`` file with the columns female and male, or pairs.
     """
-    sentences = _sentences(pairs)
-    female, male = _encoded(encoder, sentences)
+    sentences, female, male = _encoded(encoder, pairs)
     direction = direction_from_sentences(female, male, source=encoder.identity)
     return replace(direction, inputs=hash_text(repr((encoder.identity, sentences))))
 
@@ -134,8 +132,7 @@ class ContextualSummary(Record, frozen=True):
 
 def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> ContextualSummary:
     """The direction of an encoder, how alike those of both halves of the sentences are, and Table 1 of the paper."""
-    sentences = _sentences(pairs)
-    female, male = _encoded(encoder, sentences)
+    sentences, female, male = _encoded(encoder, pairs)
     whole = direction_from_sentences(female, male)
     halves = (direction_from_sentences(female[at::2], male[at::2]) for at in (0, 1))
     rows = encode_checked(encoder, TABLE_1).astype(np.float64)
@@ -151,12 +148,9 @@ def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> Con
     )
 
 
-def _sentences(pairs: Pairs) -> list[tuple[str, str]]:
-    if pairs == "ten":
-        return [(row["female"], row["male"]) for row in read_table("gender_text.csv", ("female", "male"))]
-    return read_pairs(pairs)
-
-
-def _encoded(encoder: TransformerArgmax, sentences: Sequence[tuple[str, str]]) -> tuple[Embeddings, Embeddings]:
+def _encoded(encoder: TransformerArgmax, pairs: Pairs) -> tuple[list[tuple[str, str]], Embeddings, Embeddings]:
+    """Sentences in two versions, and the embeddings of either version."""
+    ours = read_table("gender_text.csv", ("female", "male")) if pairs == "ten" else ()
+    sentences = [(row["female"], row["male"]) for row in ours] or read_pairs(pairs)
     rows = encode_checked(encoder, list(chain.from_iterable(sentences)))
-    return rows[::2], rows[1::2]
+    return sentences, rows[::2], rows[1::2]

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError
 from evenli.core.io import hash_text
-from evenli.encoders.base import Pooled
 from evenli.words.lists import split_words
 
 FloatArray = NDArray[np.float64]
@@ -118,14 +117,10 @@ class WordCounts:
         """Write all counts as Parquet."""
         import polars as pl
 
-        words = list(self.occurrences)
-        columns = {
-            "word": words,
-            "occurrences": list(self.occurrences.values()),
-            "texts": [self.texts[w] for w in words],
-        }
+        rows = [(word, count, self.texts[word]) for word, count in self.occurrences.items()]
+        frame = pl.DataFrame(rows, schema=["word", "occurrences", "texts"], orient="row")
         # The totals stand in every row: equal values take next to no space, and one file holds all there is to know.
-        frame = pl.DataFrame(columns).with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
+        frame = frame.with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
         frame.write_parquet(file, compression="zstd")
 
     @classmethod
@@ -181,8 +176,8 @@ class MaxPooled:
     """The published importance: the share of dimensions in which a token has the maximum, markers included.
 
     ``I_t = #{d : argmax_s h_{s,d} = t} / D`` over all tokens of the encoder (Dolci et al. 2023). The encoder has an
-    ``identity`` and ``argmax(texts)``, which gives the counts of texts that are given as words. One that also has
-    ``dimension`` and ``argmax_counts``, as ``BiLSTMMax`` has, counts a whole corpus in arrays.
+    ``identity``, a ``dimension`` and ``argmax_counts(sentences)``, which gives the counts of all words, end to end and
+    without its markers, and the number of words of each sentence; sentences are given as their words.
     """
 
     encoder: Any
@@ -194,39 +189,25 @@ class MaxPooled:
 
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The shares and counts of many sentences; an empty one is not encoded."""
-        # The answers are handed out in turn, to the sentences that were asked for.
-        filled = [list(tokens) for tokens in sentences if tokens]
-        answers = iter(self.encoder.argmax(filled) if filled else ())
-        return [_aligned(tokens, next(answers)) if tokens else Importance(np.zeros(0), ()) for tokens in sentences]
+        counts = self._counts([tokens for tokens in sentences if tokens])
+        own = np.split(counts, np.cumsum([*map(len, sentences)], dtype=np.int64)[:-1])
+        shares = (Importance(some / float(self.encoder.dimension), tuple(some.tolist())) for some in own)
+        return [weighed for _, weighed in zip(sentences, shares, strict=False)]
 
     def shares(self, sentences: Sequence[Sequence[str]]) -> FloatArray:
-        """The shares of ``weigh`` end to end; without any work per sentence if the encoder has ``argmax_counts``."""
+        """The shares of ``weigh`` end to end, without any work per sentence."""
+        return np.asarray(self._counts(sentences) / float(self.encoder.dimension), dtype=np.float64)
+
+    def _counts(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         if not sentences:
-            return np.zeros(0)
-        if not hasattr(self.encoder, "argmax_counts"):
-            return np.concatenate([weighed.shares for weighed in self.weigh(sentences)])
+            return np.zeros(0, dtype=np.int64)
         counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         # A word that the encoder left out would shift the shares of all that follow.
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
-        return np.asarray(counts / float(self.encoder.dimension), dtype=np.float64)
+        return np.asarray(counts, dtype=np.int64)
 
 
 Weights = StaticWeights | MaxPooled
 """Importance of the tokens of a sentence; ``identity`` changes when any weight could."""
-
-
-def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:
-    """Counts per word; tokens of the encoder that are no word of the sentence are its markers."""
-    # The search goes on behind the last match, so that a word that occurs twice gets both of its counts.
-    counts = [0] * len(tokens)
-    at = 0
-    for token, count in zip(pooled.tokens, pooled.counts, strict=True):
-        try:
-            at = tokens.index(token, at)
-        except ValueError:
-            continue
-        counts[at] = int(count)
-        at += 1
-    return Importance(np.array(counts, dtype=np.float64) / pooled.dimension, tuple(counts))

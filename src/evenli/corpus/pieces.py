@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.words.lists import cut, sentence_starts, starts_next
+from evenli.words.lists import SENTENCE_ENDS, cut, sentence_starts
 
 Bias = Callable[[str, bool], float | None]
 """Bias of a token that begins a sentence (True) or stands within one; None for a token to leave out."""
@@ -27,20 +28,11 @@ _PASSES, _ENDS, _GOES_ON = 0, 1, 2
 """What a token does to the next one: nothing, make it begin a sentence, make it stand within one."""
 
 
-class _Tokens(dict[str, tuple[float, float, int]]):
-    """Of each token met: bias within a sentence and mass, NaN for one to leave out, and what it does to the next."""
-
-    def __init__(self, bias: Bias, mass: Callable[[str], float] | None) -> None:
-        super().__init__()
-        self._bias, self._mass = bias, mass
-
-    def __missing__(self, token: str) -> tuple[float, float, int]:
-        bias = self._bias(token, False)
-        mass = np.nan if bias is None or self._mass is None else self._mass(token)
-        codes = {None: _PASSES, True: _ENDS, False: _GOES_ON}
-        state = _GOES_ON if token.isalnum() else codes[starts_next((token,))]
-        self[token] = entry = (np.nan if bias is None else bias, mass, state)
-        return entry
+def _judged(bias: Bias, mass: Callable[[str], float] | None, token: str) -> tuple[float, float, int]:
+    """Bias of a token within a sentence and its mass, NaN for one to leave out, and what it does to the next."""
+    state = _GOES_ON if any(map(str.isalnum, token)) else _ENDS if token in SENTENCE_ENDS else _PASSES
+    leans = bias(token, False)
+    return np.nan if leans is None else leans, np.nan if leans is None or mass is None else mass(token), state
 
 
 class PieceTable(dict[str, int], ABC):
@@ -53,7 +45,7 @@ class PieceTable(dict[str, int], ABC):
     def __init__(self, bias: Bias, doubtful: frozenset[str], mass: Callable[[str], float] | None = None) -> None:
         super().__init__()
         self._bias, self._names = bias, doubtful
-        self._tokens = _Tokens(bias, mass)
+        self._judge = cache(partial(_judged, bias, mass))
         self._new: list[str] = [""]
         self._size = 0
         self._doubtful = np.zeros(0, dtype=np.bool_)
@@ -98,14 +90,13 @@ class PieceTable(dict[str, int], ABC):
         cuts = [cut(piece) for piece in self._new]
         owner = np.repeat(np.arange(len(cuts)), np.fromiter(map(len, cuts), dtype=np.int64, count=len(cuts)))
         flat = list(chain.from_iterable(cuts))
-        bias, masses, states = np.array([self._tokens[token] for token in flat], dtype=np.float64).reshape(-1, 3).T
+        bias, masses, states = np.array([self._judge(token) for token in flat], dtype=np.float64).reshape(-1, 3).T
         biases = np.stack([bias, bias])
         # A name that is also a word leans otherwise where it begins a sentence: its piece is weighed for both places.
         for piece in sorted({int(owner[at]) for at, token in enumerate(flat) if token in self._names}):
             for initial, column in enumerate(biases):
-                starts, _ = sentence_starts(cuts[piece], bool(initial))
-                token_biases = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
-                column[owner == piece] = np.array(token_biases, dtype=np.float64)
+                starts = sentence_starts(cuts[piece], bool(initial))
+                column[owner == piece] = np.array([*map(self._bias, cuts[piece], starts)], dtype=np.float64)
         self._doubtful, self._after = grown(self._doubtful, size), grown(self._after, size)
         # Only pieces for which the place makes a difference are looked at again in a text.
         known = ~np.isnan(bias)

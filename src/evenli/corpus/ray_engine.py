@@ -18,7 +18,6 @@ from evenli.core.errors import EvenliError, InputError, RunError, translated
 from evenli.core.extras import need
 from evenli.corpus.run import Chunk, Job, Scorer, Worker, parquet
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.settings import RaySettings as RaySettings
 from evenli.corpus.settings import ReadSettings
 
 _EACH = 2  # shards with an actor at a time, so that it need not wait for the next to be read
@@ -29,26 +28,29 @@ def score_corpus_ray(
     source: str | Path,
     out: str | Path,
     scorer_factory: Callable[[], Scorer],
-    cluster: RaySettings | None = None,
     settings: ReadSettings | None = None,
     *,
+    address: str | None = None,
+    identity: str | None = None,
+    gpus: bool | None = None,
     on_progress: Callable[[int], None] | None = None,
     overwrite: bool = False,
 ) -> CorpusScores:
     """Score every text of a corpus with Ray; a run begun by one engine may be finished by the other.
 
-    ``scorer_factory`` makes the scorer once in each actor and travels there by pickle. The arguments other than
-    ``cluster`` are those of ``score_corpus``.
+    ``scorer_factory`` makes the scorer once in each actor and travels there by pickle. ``address`` is HOST:PORT of a
+    running cluster, or auto; the default is one on this machine. With ``gpus`` each actor has a GPU of its own. Where
+    this or the ``identity`` of the scorer is not given, a scorer is made here to ask it. The others are as in
+    ``score_corpus``.
     """
     ray = need("ray", extra="scale", purpose="scoring on a cluster")
-    cluster, settings = cluster or RaySettings(), settings or ReadSettings()
-    identity, gpus = cluster.identity, cluster.gpus
+    settings = settings or ReadSettings()
     if identity is None or gpus is None:
         scorer = scorer_factory()
         identity = scorer.identity if identity is None else identity
         gpus = bool(getattr(scorer, "wants_gpu", False)) if gpus is None else gpus
     job = Job(source, out, identity, settings)
-    with job.opened(overwrite=overwrite), _connected(ray, cluster.address):
+    with job.opened(overwrite=overwrite), _connected(ray, address):
         unit = "GPU" if gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
         with _Crew(ray, unit, (ray.put(scorer_factory), job.columns, settings.batch)) as crew:
             _work_through(job, crew, on_progress)

@@ -8,6 +8,7 @@ words are counted before rows are scored, the parsed rows wait on the disk in be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -25,21 +26,19 @@ _ABOUT = {"original": pl.String, "invalid_utf8": pl.Boolean, "no_gold": pl.Boole
 """Columns of parsed rows: the row as JSON, whether bytes were replaced, and the gold label; then those with texts."""
 
 
+@dataclass
 class KeptRows:
-    """Parsed rows in a directory, a file for each shard; ``blank`` lines of the source stand in none."""
+    """Parsed rows in a directory of their own, a file for each shard; ``blank`` lines of the source stand in none."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._files: list[Path] = []
-        self.blank = 0
+    folder: Path
+    blank: int = 0
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Put the rows of the next shard on the disk."""
-        self._files.append(self._folder / f"{len(self._files):06d}.parquet")
-        rows.write_parquet(self._files[-1], compression="lz4", statistics=False)
+    def add(self, number: int, rows: pl.DataFrame) -> None:
+        """Put the rows of a shard on the disk."""
+        rows.write_parquet(self.folder / f"{number:06d}.parquet", compression="lz4", statistics=False)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        return map(read_parquet, self._files)
+        return map(read_parquet, sorted(self.folder.iterdir()))
 
 
 def texts_of(rows: pl.DataFrame) -> list[list[str]]:

@@ -19,7 +19,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.core.binary import read_parquet
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_files
 from evenli.corpus.rows import KeptRows, plain_rows, plain_texts, table_rows, texts_of
@@ -100,15 +99,10 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
                 stored.result()
                 yield done
             done += len(chunk.records)
-            stored = writer.submit(_store, job, chunk.number, table)
+            stored = writer.submit(job.store, chunk.number, table)
         if stored is not None:
             stored.result()
             yield done
-
-
-def _store(job: Job, number: int, table: pl.DataFrame | None) -> None:
-    if table is not None:
-        job.store(number, parquet(table))
 
 
 def corpus_texts(
@@ -126,7 +120,7 @@ def corpus_texts(
             continue
         rows = parse(chunk, job.columns)
         if keep is not None:
-            keep.add(rows)
+            keep.add(chunk.number, rows)
         for texts in zip(*texts_of(rows), strict=True):
             yield from texts
     if keep is not None:
@@ -302,20 +296,15 @@ class Job:
                 yield rows
 
     def has(self, chunk: Chunk) -> bool:
-        """Whether the shard of these rows exists, is complete, and is the one that was written."""
+        """Whether the shard of these rows exists and is the one that this job wrote."""
         file = self.run.shard(chunk.number)
-        if not file.is_file() or self._hashes.get(file.name) != hash_files([file]):
-            return False
-        try:
-            rows = read_parquet(file, ["row"])["row"]
-        except InputError:
-            return False
-        return len(rows) == len(chunk.records) and rows[0] == chunk.start
+        return file.is_file() and self._hashes.get(file.name) == hash_files([file])
 
-    def store(self, number: int, content: bytes) -> None:
-        """Write one shard atomically, then its hash: one that is killed in between is scored again."""
-        file = self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content)
-        self.run.add_hash(file)
+    def store(self, number: int, shard: bytes | pl.DataFrame | None) -> None:
+        """Write one shard, if any, atomically, then its hash: one that is killed in between is scored again."""
+        if shard is not None:
+            content = parquet(shard) if isinstance(shard, pl.DataFrame) else shard
+            self.run.add_hash(self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content))
 
     def finish(self) -> CorpusScores:
         """Count the flags and mark the directory complete."""

@@ -207,9 +207,8 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> dic
     ordered = order_statistics(parts, rows, ranks)
     exact = {}
     for percentile, place in zip(wanted, places, strict=True):
-        left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
-        # From the nearer end, as numpy does: the result is the same to the last digit.
-        exact[percentile] = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
+        nearest = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)]
+        exact[percentile] = float(np.quantile(nearest, place - int(place)))
     return exact
 
 

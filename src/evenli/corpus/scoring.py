@@ -6,7 +6,7 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, overload
 
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.extras import check_extra
@@ -17,7 +17,7 @@ from evenli.core.store import scratch
 from evenli.corpus.bias import DEFAULT, BiasScorer, SentenceBias
 from evenli.corpus.importance import Idf, MaxPooled, Sif, Uniform, Weights, WordCounts
 from evenli.corpus.mitigation.card import Balance, BalanceCounter
-from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
+from evenli.corpus.ray_engine import score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
@@ -207,22 +207,22 @@ def score(
     if out is None:
         if is_corpus(str(source)):
             raise InputError(f"{source} is a corpus; name the directory for its scores, out (-o)")
-        return make_scorer(settings).score(str(source))
-    reading = ReadSettings(settings.columns, settings.batch)
-    if settings.weights != "uniform" and settings.encoder is None and settings.engine == "local":
+    elif settings.weights != "uniform" and settings.encoder is None and settings.engine == "local":
         return _score_counted(source, ScoredDir(out), settings, overwrite=overwrite, on_progress=on_progress)
     # The machine that distributes the work needs no GPU; the encoder is loaded where it works.
-    remote = settings.engine == "ray"
-    scorer = make_scorer(replace(settings, device="cpu") if remote else settings, source)
+    remote = out is not None and settings.engine == "ray"
+    scorer = make_scorer(replace(settings, device="cpu") if remote else settings, None if out is None else source)
     if scorer.note and on_note is not None:
         on_note(scorer.note)
+    if out is None:
+        return scorer.score(str(source))
+    reading = ReadSettings(settings.columns, settings.batch, stored_settings(settings))
     if not remote:
-        reading = replace(reading, scorer=stored_settings(settings))
         return score_corpus(source, out, scorer, reading, on_progress=on_progress, overwrite=overwrite)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
-    cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
-    return score_corpus_ray(source, out, factory, cluster, reading, on_progress=on_progress, overwrite=overwrite)
+    cluster: dict[str, Any] = {"address": settings.address, "identity": scorer.identity, "gpus": gpus}
+    return score_corpus_ray(source, out, factory, reading, **cluster, on_progress=on_progress, overwrite=overwrite)
 
 
 def check_source(source: object) -> None:
@@ -235,14 +235,13 @@ def check_source(source: object) -> None:
 
 def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, **options: Any) -> CorpusScores:
     """Count the words of a corpus, then score it; its rows are parsed once, and the counts are kept for later steps."""
+    counted = settings.counts or source
     with scratch(run) as folder:
         kept = KeptRows(folder) if settings.counts is None else None
-        columns = None if kept is None else settings.columns
-        counts = WordCounts.count(corpus_texts(settings.counts or source, columns, kept))
-        scorer = make_scorer(settings, counts)
-        stored = stored_settings(replace(settings, counts=settings.counts or source))
+        counts = WordCounts.count(corpus_texts(counted, None if kept is None else settings.columns, kept))
+        stored = stored_settings(replace(settings, counts=counted))
         reading = ReadSettings(settings.columns, settings.batch, stored, kept)
-        scored = score_corpus(source, run.path, scorer, reading, **options)
+        scored = score_corpus(source, run.path, make_scorer(settings, counts), reading, **options)
         with run.locked():
             run.write(COUNTS, counts.save)
     return scored
@@ -365,8 +364,8 @@ def direction(
         from evenli.corpus.contextual import describe_contextual
         from evenli.corpus.transformer import TransformerArgmax
 
-        importance = cast(Any, settings.importance)  # checked there
-        loaded = TransformerArgmax(encoder, device=settings.device, online=settings.online, importance=importance)
+        importance, device, online = settings.importance, settings.device, settings.online
+        loaded = TransformerArgmax(encoder, device=device, online=online, importance=importance)
         return DescribedDirection(describe_contextual(loaded, settings.pairs), [])
     if vectors is None:
         raise InputError(_NOTHING)

@@ -121,15 +121,6 @@ class ReadSettings(Settings):
     kept: KeptRows | None = internal(None, "Rows of the source, where they have been parsed already.")
 
 
-@dataclass(frozen=True)
-class RaySettings(Settings):
-    """How a cluster is used."""
-
-    address: str | None = internal(None, "HOST:PORT of a running cluster, or auto; default: one on this machine.")
-    identity: str | None = internal(None, "Identity of the scorer; default: a scorer is made here to ask it.")
-    gpus: bool | None = internal(None, "Whether each actor has a GPU of its own; default: if the scorer wants_gpu.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class CopySettings(Settings):
     """How the genders of a text are exchanged."""

@@ -24,7 +24,7 @@ from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.extras import need
 from evenli.core.io import hash_files
 from evenli.corpus.importance import FloatArray
-from evenli.encoders.base import Embeddings, Pooled
+from evenli.encoders.base import Embeddings
 from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
 from evenli.words.lists import split_words
@@ -103,14 +103,13 @@ class TransformerArgmax(TransformerEncoder):
         weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder))[:32]
         return f"transformer:{weights}:{self._limit}" + ("" if self.importance == "max" else f":{self.importance}")
 
-    def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
-        """The words of every text and their counts; what is missing to ``dimension`` is on markers.
+    def argmax_counts(self, texts: Sequence[str | Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The counts of all words, end to end, and the words of every text; what lacks to ``dimension`` is on markers.
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        every = self._outputs(texts, None)
-        totals = (np.bincount(text.owners, text.counts, len(text.words)).astype(np.int64) for text in every)
-        return [Pooled(text.words, total.tolist(), self.dimension) for text, total in zip(every, totals, strict=True)]
+        totals = [np.bincount(text.owners, text.counts, len(text.words)) for text in self._outputs(texts, None)]
+        return np.concatenate(totals).astype(np.int64), np.array([*map(len, totals)])
 
     def pieces(self, texts: Sequence[str], direction: FloatArray) -> list[Pieces]:
         """The word-pieces of every text, how much each counts, and the cosine of its output with a direction."""
@@ -152,7 +151,7 @@ class TransformerArgmax(TransformerEncoder):
             hidden = self._model(**tensors).last_hidden_state.float()
             return hidden, _argmax_counts(self._torch, hidden, mask) / self.dimension
         if self.importance == "gradients":
-            sizes = integrated_gradients(self._model, self._tokenizer, tensors).tokens.abs()
+            sizes = integrated_gradients(self._model, self._tokenizer, tensors).abs()
             shares = sizes / sizes.sum(dim=1, keepdim=True).clamp_min(1e-30)
             return self._model(**tensors).last_hidden_state.float(), shares
         output = self._model(**tensors, output_attentions=True)
@@ -208,15 +207,8 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     return torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
 
 
-class Attributions(NamedTuple):
-    """Tensors: of every token [n, tokens], and f(sentence) - f(masks) [n]."""
-
-    tokens: Any
-    difference: Any
-
-
-def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Attributions:
-    """Attributions of the tokens of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
+def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Any:
+    """Attributions [n, tokens] of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
     captum = need("captum.attr", extra="attribution", purpose="importance gradients")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
     mask = next((token for token in (tokenizer.mask_token_id, tokenizer.unk_token_id) if token is not None), None)
@@ -231,11 +223,10 @@ def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = 
             # An unknown word has a special id, too, but it is a word: the mask stands in its place.
             marker = torch.isin(ids, special) & (ids != (tokenizer.unk_token_id or -1))
             parts.append(_attribute(captum, torch, model, (ids, torch.where(marker, ids, mask), keep), steps))
-    tokens, difference = (torch.cat(some) for some in zip(*parts, strict=True))
-    return Attributions(tokens, difference)
+    return torch.cat(parts)
 
 
-def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any], steps: int) -> tuple[Any, Any]:
+def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any], steps: int) -> Any:
     ids, masked, keep = batch
 
     def pooled(ids: Any, keep: Any) -> Any:
@@ -247,7 +238,6 @@ def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any],
 
     with torch.no_grad():
         axis = torch.nn.functional.normalize(pooled(ids, keep), dim=1)
-        difference = along(ids, keep, axis) - along(masked, keep, axis)
     method = captum.LayerIntegratedGradients(along, model.get_input_embeddings())
     shares = method.attribute(ids, baselines=masked, additional_forward_args=(keep, axis), n_steps=steps)
-    return shares.sum(dim=-1).detach(), difference
+    return shares.sum(dim=-1).detach()

@@ -212,7 +212,7 @@ def _gendered_texts(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[t
     rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
     classes = {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}
     for text in texts:
-        changes = swapper.explain(text)
+        changes = swapper.swap_document([text]).changes[0]
         genders = {classes.get(change.word, classes.get(change.word.lower())) for change in changes}
         words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
         holds = (not changes, genders >= {FEMALE, MALE}, None in genders)

@@ -191,7 +191,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     about["assumptions"] = tuple(map(str, fields["assumptions"]))
     if "product" in fields:
         # Groups, words and languages are those of its two parts.
-        return replace(_product(fields["product"], path), **about)
+        return _product(fields["product"], path, about)
     groups = tuple(Group(str(g["name"]), int(g.get("sign", 0))) for g in fields["groups"])
     names = [group.name for group in groups]
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
@@ -202,7 +202,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     return Axis(**about, groups=groups, languages=languages, typed_words=typed, scores=scores)
 
 
-def _product(given: dict[str, Any], path: Path) -> Axis:
+def _product(given: dict[str, Any], path: Path, about: dict[str, Any]) -> Axis:
     """Every group of one axis with every group of another; words, templates and gold pairs are those of one of them."""
     names = given["axes"]
     if not isinstance(names, list) or len(names) != 2 or names[0] == names[1]:
@@ -217,23 +217,30 @@ def _product(given: dict[str, Any], path: Path) -> Axis:
     if not shared:
         raise ResourceError(f"{path}: the axes {' and '.join(names)} have no language in common")
 
-    def lifted(stereotype: str) -> str:
-        own = set(stereotype.split(AND))
-        return AND.join(name for name, both in crossed.items() if own & set(both)) or NO_STEREOTYPE
+    def language(lang: str) -> Language:
+        """Nouns of both parts in one: the person in *Nigerian person* becomes a woman."""
+        nouns, rest, own = first.language(lang).group_words, second.language(lang), words.language(lang)
+        group_words = {}
+        for name, (group, other) in crossed.items():
+            if rest.person not in rest.group_words[other]:
+                raise ResourceError(
+                    f"{path}: '{rest.group_words[other]}' of axis '{second.id}' has no '{rest.person}' in it that "
+                    f"could become '{nouns[group]}'; name the axes the other way round"
+                )
+            group_words[name] = rest.group_words[other].replace(rest.person, nouns[group])
+        revealing = {**first.revealing_words(lang), **second.revealing_words(lang)}
+        table = Table(f"revealing words of {first.id} and {second.id}", tuple(map(list, revealing.items())))
+        return Language(group_words, rest.person, own.templates, own.gold, table, own.occupations)
 
-    return Axis(
-        *("",) * 5,
-        assumptions=(),
-        groups=tuple(Group(name, 0) for name in crossed),
-        languages={lang: _crossed(lang, first, second, words, crossed, path) for lang in shared},
+    groups, languages = tuple(Group(name, 0) for name in crossed), {lang: language(lang) for lang in shared}
+    typed = []
+    for word, stereotype in words.typed_words:
+        lifted = AND.join(name for name, pair in crossed.items() if {*stereotype.split(AND)} & {*pair})
         # A word that is stereotyped only with groups that are left out is no word without a stereotype.
-        typed_words=tuple(
-            (word, lifted(stereotype))
-            for word, stereotype in words.typed_words
-            if stereotype == NO_STEREOTYPE or lifted(stereotype) != NO_STEREOTYPE
-        ),
-        scores={},
-        parts=(first.id, second.id),
+        if lifted or stereotype == NO_STEREOTYPE:
+            typed.append((word, lifted or NO_STEREOTYPE))
+    return Axis(
+        **about, groups=groups, languages=languages, typed_words=tuple(typed), scores={}, parts=(first.id, second.id)
     )
 
 
@@ -247,25 +254,6 @@ def _part(name: str, chosen: list[str] | None, path: Path) -> Axis:
     if unknown := [group for group in chosen or () if group not in axis.group_names]:
         raise ResourceError(f"{path}: axis '{name}' has no group '{unknown[0]}'; {', '.join(axis.group_names)}")
     return replace(axis, groups=tuple(group for group in axis.groups if chosen is None or group.name in chosen))
-
-
-def _crossed(
-    lang: str, first: Axis, second: Axis, words: Axis, crossed: Mapping[str, tuple[str, str]], path: Path
-) -> Language:
-    """Nouns of both parts in one: the person in *Nigerian person* becomes a woman."""
-    nouns, rest = first.language(lang).group_words, second.language(lang)
-    group_words = {}
-    for name, (group, other) in crossed.items():
-        if rest.person not in rest.group_words[other]:
-            raise ResourceError(
-                f"{path}: '{rest.group_words[other]}' of axis '{second.id}' has no '{rest.person}' in it that could "
-                f"become '{nouns[group]}'; name the axes the other way round"
-            )
-        group_words[name] = rest.group_words[other].replace(rest.person, nouns[group])
-    revealing = {**first.revealing_words(lang), **second.revealing_words(lang)}
-    own = words.language(lang)
-    table = Table(f"revealing words of {first.id} and {second.id}", tuple(map(list, revealing.items())))
-    return Language(group_words, rest.person, own.templates, own.gold, table, own.occupations)
 
 
 def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: Path) -> Language:
@@ -286,11 +274,10 @@ def _place(path: Path, lang: str) -> str:
     """File and line of the group words of a language; the file alone where they are written in another way."""
     # The TOML parser does not tell where a value stands.
     inside = False
-    for number, line in enumerate(split_lines(read_text(path)), 1):
-        bare = line.strip()
-        if bare.startswith("["):
-            inside = bare.startswith((f"[languages.{lang}]", f"[languages.{lang}.group_words]"))
-        if inside and "group_words" in bare:
+    for number, line in enumerate(map(str.strip, split_lines(read_text(path))), 1):
+        if line.startswith("["):
+            inside = line.startswith((f"[languages.{lang}]", f"[languages.{lang}.group_words]"))
+        if inside and "group_words" in line:
             return f"{path}, line {number}"
     return str(path)
 
@@ -348,12 +335,11 @@ def _once(table: Table, *columns: str) -> Iterator[tuple[str, str, dict[str, str
 def _typed(table: Table, groups: tuple[Group, ...], *, several: bool = True) -> list[tuple[str, str]]:
     """Words with their groups in the order of the axis, with AND between them, or ``neutral``."""
     names = [group.name for group in groups]
-    typed = []
+    allowed, typed = names if several else [NO_STEREOTYPE, *names], []
     for word, where, row in _once(table, "word", "stereotype"):
         text = row["stereotype"] or ""
         given = {name.strip() for name in text.split(AND)} - {"", NO_STEREOTYPE} if several else {text}
-        if unknown := sorted(given - {*names, *(() if several else (NO_STEREOTYPE,))}):
-            allowed = ", ".join(names if several else (NO_STEREOTYPE, *names))
-            raise ResourceError(f"{where}: '{word}' is stereotyped '{unknown[0]}', not one of {allowed}")
+        if unknown := sorted(given - {*allowed}):
+            raise ResourceError(f"{where}: '{word}' is stereotyped '{unknown[0]}', not one of {', '.join(allowed)}")
         typed.append((word, AND.join(name for name in names if name in given) or NO_STEREOTYPE))
     return typed

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 
 from evenli.words import read_table, word_classes
-from evenli.words.lists import given_names, name_kinds
+from evenli.words.lists import name_kinds, name_ranks
 from evenli.words.templates import SLOT
 
 SLOTS = "[Subs]"
@@ -136,7 +136,7 @@ def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
         if position:
             return True
         verb = len(words) > 1 and words[1].lower() in word_class("singular") and not word.endswith("ing")
-        telling = verb or word in given_names() or len(vocabulary) >= _TELLING_VOCABULARY
+        telling = verb or word in name_ranks() or len(vocabulary) >= _TELLING_VOCABULARY
         if telling and word.lower() not in vocabulary:
             return True
     return False
@@ -145,10 +145,8 @@ def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
 @cache
 def _lower_names() -> frozenset[str]:
     """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
-    rows = read_table("swap_names.csv", ("rank", "male", "female"))
-    common = (row[column] for row in rows if int(row["rank"]) <= _COMMON_NAMES for column in ("male", "female"))
-    names = {name.lower() for name in common if not name_kinds().get(name) and len(name) > 3}
-    return frozenset(names - _common_words())
+    common = (name for name, rank in name_ranks().items() if rank <= _COMMON_NAMES and len(name) > 3)
+    return frozenset(name.lower() for name in common if name not in name_kinds()) - _common_words()
 
 
 @cache

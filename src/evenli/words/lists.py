@@ -7,7 +7,7 @@ are found once and looked up from then on: a corpus repeats its pieces, and the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import chain
 
@@ -30,7 +30,7 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE,
 )
-_ENDS = frozenset({".", "!", "?", "...", "…", ".."})
+SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ".."})
 
 
 def cut(piece: str) -> list[str]:
@@ -41,9 +41,7 @@ def cut(piece: str) -> list[str]:
     return _TOKENS.findall(piece)
 
 
-@lru_cache(maxsize=1 << 18)  # pieces kept; a corpus has far fewer that come back
-def _words_of(piece: str) -> tuple[str, ...]:
-    return tuple(cut(piece))
+_words_of = lru_cache(maxsize=1 << 18)(cut)  # pieces kept; a corpus has far fewer that come back
 
 
 def split_words(text: str) -> list[str]:
@@ -63,25 +61,15 @@ def is_word(token: str) -> bool:
     return token.isalpha() or any(map(str.isalpha, token))
 
 
-def sentence_starts(tokens: Iterable[str], initial: bool = True) -> tuple[list[bool], bool]:
-    """Which tokens begin a sentence, and whether the next token behind the last one would."""
+def sentence_starts(tokens: Iterable[str], initial: bool = True) -> list[bool]:
+    """Which tokens begin a sentence; ``initial`` says that the first one would."""
     starts = []
     for token in tokens:
         counts = any(map(str.isalnum, token))
         starts.append(initial and counts)
-        if counts or token in _ENDS:
+        if counts or token in SENTENCE_ENDS:
             initial = not counts
-    return starts, initial
-
-
-def starts_next(tokens: Sequence[str]) -> bool | None:
-    """Whether a token behind these would begin a sentence; None if that is as it was before them.
-
-    >>> starts_next(["end", "."]), starts_next(["(", "so"]), starts_next(["-"])
-    (True, False, None)
-    """
-    before, after = (sentence_starts(tokens, initial)[1] for initial in (False, True))
-    return before if before == after else None
+    return starts
 
 
 class GenderWords:
@@ -102,26 +90,21 @@ class GenderWords:
         listed = word_classes("gender_word_list.csv", "group").values()
         self.words = frozenset(words if words is not None else chain.from_iterable(listed))
         if names is None:
-            names = (name for name in given_names() if "never" not in kinds.get(name, ()))
+            names = (name for name in name_ranks() if "never" not in kinds.get(name, ()))
         self.names = frozenset(names)
         self.doubtful = frozenset(name for name in self.names if "word" in kinds.get(name, ()))
         listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
         self.identity = f"gender-words:{hash_text(listing)[:16]}"
 
     def has(self, token: str, *, initial: bool = False) -> bool:
-        """True if a token states a gender; ``initial`` says that it begins a sentence."""
+        """True if a token states a gender; ``initial`` says that it begins a sentence.
+
+        >>> [GenderWords().has("Will", initial=start) for start in (True, False)]
+        [False, True]
+        """
         if token in self.words or token.lower() in self.words:
             return True
         return token in self.names and not (initial and token in self.doubtful)
-
-    def mark(self, tokens: Sequence[str]) -> list[bool]:
-        """Which tokens of a text state a gender.
-
-        >>> GenderWords().mark(split_words("Will Mary see Will and the actress?"))
-        [False, True, False, True, False, False, True, False]
-        """
-        starts, _ = sentence_starts(tokens)
-        return [self.has(token, initial=start) for token, start in zip(tokens, starts, strict=True)]
 
 
 @cache
@@ -131,9 +114,10 @@ def sides(table: str) -> dict[str, str]:
 
 
 @cache
-def given_names() -> frozenset[str]:
-    """First names of both genders that the swap knows."""
-    return frozenset(sides("swap_names.csv"))
+def name_ranks() -> dict[str, int]:
+    """First names of both genders that the swap knows, and their rank of popularity within their gender."""
+    rows = read_table("swap_names.csv", ("rank", "male", "female"))
+    return {row[side]: int(row["rank"]) for row in rows for side in ("male", "female")}
 
 
 def name_kinds() -> dict[str, frozenset[str]]:
@@ -143,8 +127,7 @@ def name_kinds() -> dict[str, frozenset[str]]:
 
 def probe_occupations() -> dict[str, str]:
     """The occupations of Sharma et al. 2021 and the gender that dominates each: 19 female, 19 male."""
-    rows = read_table("probe_occupations.csv", ("occupation", "gender"))
-    return {row["occupation"]: row["gender"] for row in rows}
+    return {row["occupation"]: row["gender"] for row in read_table("probe_occupations.csv", ("occupation", "gender"))}
 
 
 @cache

@@ -7,6 +7,7 @@ from 70, male up to 30, neutral from 40 to 60, and left out in between.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,10 +137,7 @@ def _class(given: str, women: float | None, where: str, axis: Axis) -> str | Non
 
 
 def _share(text: Any, where: str) -> float:
-    try:
-        women = float(text)
-    except (TypeError, ValueError):
-        women = -1.0
-    if not 0 <= women <= 100:
-        raise InputError(f"{where}: {_SHARE} is '{str(text).strip()}', not a number from 0 to 100")
-    return women
+    with contextlib.suppress(TypeError, ValueError):
+        if 0 <= (women := float(text)) <= 100:
+            return women
+    raise InputError(f"{where}: {_SHARE} is '{str(text).strip()}', not a number from 0 to 100")

@@ -29,14 +29,9 @@ class Card:
     note: str = ""
     limits: str = ""  # what it cannot do; every shipped file says so
 
-    @property
-    def path(self) -> Path:
-        """The data file of this card."""
-        return DATA / self.name
-
     def verify(self) -> bool:
         """True if the file's SHA-256 is the one on the card."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
+        return hashlib.sha256((DATA / self.name).read_bytes()).hexdigest() == self.sha256
 
 
 def read_toml(path: Path) -> dict[str, Any]:

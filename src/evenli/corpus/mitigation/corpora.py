@@ -42,20 +42,13 @@ from evenli.corpus.mitigation.card import (
     warnings,
 )
 from evenli.corpus.mitigation.review import AddedRows, RemovedRows
-from evenli.corpus.mitigation.selection import (
-    CorpusPlan,
-    CorpusSettings,
-    Method,
-    Shuffle,
-    Split,
-)
+from evenli.corpus.mitigation.selection import CorpusPlan, CorpusSettings, Method, Shuffle, Split
 from evenli.corpus.mitigation.sorter import Sorter
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import HELD_ROWS, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
-_BATCH = 10_000
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ def fairer_corpus(
     out: str | Path,
     settings: CorpusSettings,
     *,
-    scorer: Scorer | str | Path | None = None,
+    scorer: Scorer | None = None,
     overwrite: bool = False,
 ) -> FairerCorpus:
     """Change the pairs whose score lies strictly above a percentile; ``out`` appears when all of it is written.
@@ -98,13 +91,13 @@ def fairer_corpus(
     copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
 
     ``scorer`` scores the copies for the card and names the words that drive the score of a removed row; without it the
-    one is made again that the corpus was scored with, if its files are still there. A path says where its word vectors
-    are now, as ``vectors`` of the settings does. ``overwrite`` replaces a fairer corpus that is already in ``out``.
+    one is made again that the corpus was scored with, if its files are still there; ``vectors`` of the settings says
+    where its word vectors are now. ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     scored = CorpusScores.read(scored)
-    scores, missing = _scorer(scored, scorer if scorer is not None else settings.vectors)
+    scores, missing = _scorer(scored, scorer, settings.vectors)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         # What waits in the directory that is written is gone before its files are hashed.
         waiting = folder / ".waiting"
@@ -117,12 +110,11 @@ def fairer_corpus(
     return FairerCorpus(Path(out), card)
 
 
-def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Scorer | None, str]:
+def _scorer(scored: CorpusScores, given: Scorer | None, vectors: str | Path | None) -> tuple[Scorer | None, str]:
     """The scorer of a corpus, or None and why there is none."""
-    if given is None:
+    if given is None and vectors is None:
         return stored_scorer(scored)
-    if isinstance(given, str | Path):
-        given = stored_scorer(scored, given)[0] or make_scorer(ScoreSettings(given))
+    given = given or stored_scorer(scored, vectors)[0] or make_scorer(ScoreSettings(vectors))
     before = scored.header["scorer"]
     if given.identity != before:
         raise InputError(f"the corpus was scored by '{before}', not by '{given.identity}'; use the same scorer")
@@ -217,10 +209,8 @@ def _write_copies(plan: CorpusPlan, files: _Files, folder: Path, scorer: Scorer 
             review.add(cells)
         if scorer is not None:
             texts = [text for row in frame.select(frame.columns[-len(columns) :]).iter_rows() for text in row]
-            starts = range(0, len(texts), _BATCH * len(columns))
-            parts = [scorer.score_many(texts[at : at + _BATCH * len(columns)])[:, 2] for at in starts]
             scored.append(plan.file(shard.number, "copy_scores.npy"))
-            np.save(scored[-1], np.concatenate(parts).reshape(-1, len(columns)).max(axis=1))
+            np.save(scored[-1], scorer.score_many(texts)[:, 2].reshape(-1, len(columns)).max(axis=1))
     review.finish()
     return scored if scorer is not None or not count else None
 

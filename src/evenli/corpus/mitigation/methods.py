@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,8 @@ SWAP = Method(
     kind="corpus",
     apply=_swap,
 )
-SUBTRACT = Method(
-    "subtract",
-    "Leave out the most biased pairs of a scored corpus",
-    "Dolci et al. 2023",
-    settings=CorpusSettings(),
-    kind="corpus",
-    apply=make_fairer,
-)
-AUGMENT = Method(
-    "augment",
-    "Add swapped copies of the most biased pairs of a scored corpus",
-    "Dolci et al. 2023",
-    settings=AugmentSettings(90),
-    kind="corpus",
-    apply=make_fairer,
+_of_scored = partial(Method, reference="Dolci et al. 2023", kind="corpus", apply=make_fairer)
+SUBTRACT = _of_scored("subtract", "Leave out the most biased pairs of a scored corpus", settings=CorpusSettings())
+AUGMENT = _of_scored(
+    "augment", "Add swapped copies of the most biased pairs of a scored corpus", settings=AugmentSettings(90)
 )

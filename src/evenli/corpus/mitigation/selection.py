@@ -191,14 +191,12 @@ class CorpusPlan:
     def _highest_key(self, can_swap: bool) -> float:
         """The highest key that is drawn of the rows that can or cannot be swapped, in bounded memory."""
 
-        def rows() -> Iterator[tuple[Shard, Mask]]:
-            return ((shard, shard.eligible & (shard.can_swap == can_swap)) for shard in self.shards())
-
         def keys() -> Iterator[NDArray[np.float64]]:
-            return (shard.keys(self.seed, _DRAW)[some] for shard, some in rows())
+            for shard in self.shards():
+                yield shard.keys(self.seed, _DRAW)[shard.eligible & (shard.can_swap == can_swap)]
 
-        sizes = [(int((shard.above & some).sum()), int(some.sum())) for shard, some in rows()]
-        wanted, there = (sum(column) for column in zip(*sizes, strict=True))
+        wanted = sum(int((shard.above & (shard.can_swap == can_swap)).sum()) for shard in self.shards())
+        there = sum(map(len, keys()))
         return order_statistics(keys, there, [wanted - 1])[wanted - 1] if wanted else -1.0
 
 

@@ -28,7 +28,7 @@ from evenli.core.record import Record
 from evenli.core.settings import settings_of
 from evenli.core.temporary import leftovers, process_mark
 from evenli.corpus.settings import SwapSettings as SwapSettings
-from evenli.words import read_table
+from evenli.words.lists import probe_occupations
 from evenli.words.swap.conflicts import LANGUAGE, REASONS
 from evenli.words.swap.language import EMPTY, corpus_language, text_language
 from evenli.words.swap.swapper import Swapped, Swapper
@@ -106,10 +106,10 @@ def swap_corpus(
         listed = None if review is None else files.enter_context(atomic(Path(review)))
         add = files.enter_context(source.writing(target))
         stream = None if listed is None else files.enter_context(listed.open("w", encoding="utf-8", newline=""))
-        return _write(source, copying, add, stream, only_swapped=settings.only_swapped)
+        return _write(source, copying, add, stream, settings)
 
 
-def _write(source: _Source, copying: Copying, add: Add, review: TextIO | None, *, only_swapped: bool) -> SwapCounts:
+def _write(source: _Source, copying: Copying, add: Add, review: TextIO | None, settings: SwapSettings) -> SwapCounts:
     """Write the given rows first, then the copies, and the list for review beside."""
     columns, seen = copying.columns, set[bytes]()
 
@@ -122,7 +122,7 @@ def _write(source: _Source, copying: Copying, add: Add, review: TextIO | None, *
 
     for row in source.rows():
         # Of pairs those that occur before are left out.
-        if (is_new(row) or source.plain) and not only_swapped:
+        if (is_new(row) or source.plain) and not settings.only_swapped:
             add(row)
     kept, added = source.size if source.plain else len(seen), 0
     if review is not None:
@@ -136,20 +136,29 @@ def _write(source: _Source, copying: Copying, add: Add, review: TextIO | None, *
         if copied and is_new(copy := mark_copy(row, columns, done.texts)):
             added += 1
             add(copy)
-    written = added + (0 if only_swapped else kept)
+    written = added + (0 if settings.only_swapped else kept)
     if not (written or source.plain):
         raise InputError(f"{source.corpus} has no pair to swap; keep the others, too (no --only-swapped)")
-    unlabelled = None if source.plain else source.unlabelled
-    return copying.counts(source.size, kept, added, unlabelled=unlabelled, written=written)
+    steps = {name: copying.counts[name] for name in ("considered", "conflicts", "other_language", "swapped")}
+    return SwapCounts(
+        **steps,
+        rows_given=source.size,
+        matched=copying.counts["matched"] if settings.select == "occupation" else None,
+        without_gender=steps["considered"] - steps["swapped"] - steps["conflicts"] - steps["other_language"],
+        duplicates=source.size + steps["swapped"] - kept - added,
+        added=added,
+        rows=kept + added,
+        unlabelled=None if source.plain else source.unlabelled,
+        written=written,
+    )
 
 
 class Copying:
-    """Swaps rows one by one, and counts how many rows every step leaves; ``columns`` hold the texts, premise first."""
+    """Swaps rows one by one, and counts the steps of ``SwapCounts``; ``columns`` hold the texts, premise first."""
 
     def __init__(self, settings: SwapSettings, swapper: Swapper, columns: Sequence[str]) -> None:
         self._settings, self._swapper, self.columns = settings, swapper, columns
-        self._matched = self._considered = self._swapped = 0
-        self._conflicts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """The texts of a row."""
@@ -165,7 +174,7 @@ class Copying:
         for number, row in rows:
             premise = row[self.columns[0]]
             if mentions(premise):
-                self._matched += 1
+                self.counts["matched"] += 1
                 if premise not in premises:
                     premises.add(premise)
                     yield number, row
@@ -180,36 +189,16 @@ class Copying:
         else:
             done = swap_pair(self._swapper, texts)
             copied = done.changed
-        self._considered += 1
-        self._swapped += copied
+        self.counts["considered"] += 1
+        self.counts["swapped"] += copied
         if done.conflict:
-            self._conflicts[done.conflict] += 1
+            self.counts["other_language" if done.conflict == LANGUAGE else "conflicts"] += 1
         return done, copied
-
-    def counts(self, given: int, kept: int, added: int, *, unlabelled: int | None, written: int) -> SwapCounts:
-        """How many rows every step left, if so many of the given rows and of the copies stay."""
-        conflicts, other = self._conflicts.total(), self._conflicts[LANGUAGE]
-        return SwapCounts(
-            rows_given=given,
-            matched=self._matched if self._settings.select == "occupation" else None,
-            considered=self._considered,
-            without_gender=self._considered - self._swapped - conflicts,
-            other_language=other,
-            conflicts=conflicts - other,
-            swapped=self._swapped,
-            duplicates=given + self._swapped - kept - added,
-            added=added,
-            rows=kept + added,
-            unlabelled=unlabelled,
-            written=written,
-        )
 
 
 def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
     """Swap texts that belong together; those in another language than the swapper's are left alone."""
-    if swapper.mode == "released":
-        return swapper.swap_document(texts) if any(map(swapper.gendered, texts)) else Swapped.unchanged(texts)
-    if text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
+    if swapper.mode != "released" and text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
         return Swapped.unchanged(texts, LANGUAGE)
     return swapper.swap_document(texts)
 
@@ -222,11 +211,8 @@ def mark_copy(row: Mapping[str, Any], columns: Sequence[str], texts: Sequence[st
 
 def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:
     """A test whether a sentence names one of the occupations, in the singular or the plural."""
-    occupations: Iterable[str] | None = settings.occupations
-    released = settings.mode == "released"
-    if occupations is None:
-        occupations = [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
-    singular = [word.lower() for word in occupations]
+    given, released = settings.occupations, settings.mode == "released"
+    singular = [word.lower() for word in (probe_occupations() if given is None else given)]
     # Plurals as in the notebook, where only secretary has one of its own; ours also knows other words on -y.
     plural = [f"{w[:-1]}ies" for w in singular if w.endswith("y") and (w == "secretary" or not released)]
     forms = {*singular, *(f"{word}s" for word in singular), *plural}
@@ -256,7 +242,7 @@ class _Source:
         roles = {} if self.plain else find_columns(first, corpus)
         self.columns = ("text",) if self.plain else (roles["premise"], roles["hypothesis"])
         self._gold = roles.get("gold")
-        lang, _ = corpus_language(self._look(), str(corpus), settings.lang)
+        lang = corpus_language(self._look(), str(corpus), settings.lang)
         mode = settings.mode
         if mode != "default" and lang != "en":
             raise InputError(f"mode {mode} is English only, {corpus} is '{lang}'; leave the mode (--mode) out")
@@ -292,7 +278,7 @@ class _Source:
             return _writing_table(file)
         if file.suffix == ".csv":
             names = list(self.names)
-            return _writing_lines(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
+            return _writing_lines(file, lambda row: csv_line(map(_cell, map(row.get, names))), csv_line(names))
         return _writing_lines(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
 
 

@@ -6,7 +6,7 @@ for the swap all the same. A pair with such a text gets no copy: swapping one ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise, permutations
 
@@ -40,13 +40,6 @@ def bodies(lang: str) -> dict[str, str]:
     return {form: row["gender"] for row in rows for form in (row["word"], row["word"].capitalize())}
 
 
-def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
-    """Every word, and "giving birth", which only the two words together say."""
-    yield from parts[1::2]
-    if "birth" in parts:
-        yield from (f"{word} birth".lower() for word, other in pairwise(parts[1::2]) if other == "birth")
-
-
 def conflict_of(document: Sequence[Text], lang: str, *, names: bool) -> str:
     """The key of the reason why a document cannot be swapped, or nothing; ``names`` says that first names change."""
     if _body_conflict(document, lang):
@@ -57,7 +50,10 @@ def conflict_of(document: Sequence[Text], lang: str, *, names: bool) -> str:
     # Also titles without a partner (Lady, Father): the person's other words must not change.
     if any(_title_conflict(text.parts, i, renamed) for text in document for i, word in text.words if word in _TITLES):
         return TITLE
-    if _titles_collapse(document):
+    # Two of Mrs, Ms and Miss before the same name would both become Mr.
+    pairs = (pair for text in document for pair in pairwise(text.parts[1::2]))
+    titled = {(title, name) for title, name in pairs if title in _FEMALE_TITLES}
+    if len(titled) > len({name for _, name in titled}):
         return COLLAPSE
     return NAME if not names and _name_conflict(document) else _uneven(document)
 
@@ -66,7 +62,11 @@ def _body_conflict(document: Sequence[Text], lang: str) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
     listed = bodies(lang)
     if lang == "en":
-        stated = {listed[word] for text in document for word in _words_and_pairs(text.parts) if word in listed}
+        said = {word for text in document for word in text.parts[1::2]}
+        # "Giving birth", which only the two words together say.
+        pairs = (pair for text in document if "birth" in text.parts for pair in pairwise(text.parts[1::2]))
+        said |= {f"{word} birth".lower() for word, other in pairs if other == "birth"}
+        stated = {listed[word] for word in said & listed.keys()}
     else:
         wholes = ["".join(text.parts) for text in document]
         stated = {gender for word, gender in listed.items() if any(word in whole for whole in wholes)}
@@ -86,13 +86,6 @@ def _title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool
     if following in words.place_tail or following in context["place_tail"]:
         return False  # "Duke University", "King Street"
     return word in _NAMED or (following in name_pairs() and is_capitalised(word_at(parts, index + 4)))
-
-
-def _titles_collapse(document: Sequence[Text]) -> bool:
-    """True if two of Mrs, Ms and Miss stand before the same name and would both become Mr."""
-    pairs = (pair for text in document for pair in pairwise(text.parts[1::2]))
-    titled = {(title, name) for title, name in pairs if title in _FEMALE_TITLES}
-    return len(titled) > len({name for _, name in titled})
 
 
 def _name_conflict(document: Sequence[Text]) -> bool:

@@ -44,8 +44,8 @@ def text_language(text: str) -> str:
     return UNKNOWN if foreign > max(1, english) else "en"
 
 
-def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tuple[Lang, Counter[str]]:
-    """The language of a corpus and how many of its texts are in each; refuses what cannot be swapped.
+def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> Lang:
+    """The language of a corpus; refuses what cannot be swapped.
 
     With ``auto`` at least 80 % of the texts must be in one known language. A language that is named must be that of
     at least one text. Texts of other languages get no swapped copy.
@@ -53,22 +53,20 @@ def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tupl
     if lang != "auto" and lang not in LANGUAGES:
         raise InputError(f"language '{lang}' cannot be swapped; choose auto, {', '.join(LANGUAGES)}")
     counts = Counter(map(text_language, texts))
-    total = sum(counts.values()) - counts[EMPTY]
-    if not total:
+    del counts[EMPTY]
+    if not (total := counts.total()):
         raise InputError(f"{what} holds no text with letters")
-    shares = ", ".join(
-        f"{LANGUAGES.get(key, key)} {100 * n / total:.0f} %" for key, n in counts.most_common() if key != EMPTY
-    )
+    shares = ", ".join(f"{LANGUAGES.get(key, key)} {100 * n / total:.0f} %" for key, n in counts.most_common())
     if lang != "auto":
         if not counts[lang]:
             raise InputError(
                 f"{what} holds no {LANGUAGES[lang]} text ({shares}); leave the language (--lang) out or name its own"
             )
-        return lang, counts  # type: ignore[return-value]
-    best = max(counts.keys() - {EMPTY}, key=lambda key: counts[key])
+        return lang  # type: ignore[return-value]
+    best = counts.most_common(1)[0][0]
     if best == UNKNOWN:
         listed = ", ".join(f"{name} ({key})" for key, name in LANGUAGES.items())
         raise InputError(f"{what} is in a language that cannot be swapped ({shares}); evenli swaps {listed}")
     if counts[best] < _MAJORITY * total:
         raise InputError(f"{what} mixes languages ({shares}); name one (--lang) to swap its texts")
-    return best, counts  # type: ignore[return-value]
+    return best  # type: ignore[return-value]

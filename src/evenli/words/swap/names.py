@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from evenli.words import read_table
-from evenli.words.lists import name_kinds, sides
+from evenli.words.lists import name_kinds, name_ranks, sides
 from evenli.words.swap.pronoun_case import context, words
 
 Parts = Sequence[str]
@@ -53,12 +53,6 @@ def name_pairs() -> dict[str, str]:
     """Every first name with its partner: the name of the same rank of the other gender."""
     rows = read_table("swap_names.csv", ("male", "female"))
     return {**{row["male"]: row["female"] for row in rows}, **{row["female"]: row["male"] for row in rows}}
-
-
-@cache
-def _ranks() -> dict[str, int]:
-    rows = read_table("swap_names.csv", ("rank", "male", "female"))
-    return {row[side]: int(row["rank"]) for row in rows for side in ("male", "female")}
 
 
 def word_at(parts: Parts, index: int) -> str:
@@ -142,10 +136,10 @@ def _speaks_for(parts: Parts, index: int) -> bool:
     """True if this use, which nothing speaks against, is that of a person's first name."""
     name, kinds = parts[index], name_kinds().get(parts[index], frozenset())
     surname = _surname_behind(parts, index)
-    rank = _ranks()[name]
     if "place" in kinds:
         # What people do and machines, towns or firms rarely do.
         return not surname and word_at(parts, index + 2).lower() in context["person_verb"]
+    rank = name_ranks()[name]
     if surname:
         return rank <= (_AMBIGUOUS if kinds else _WITH_SURNAME)
     return rank <= ALONE and not kinds & {"surname", "time"}

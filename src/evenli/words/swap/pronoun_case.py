@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from evenli.words import word_classes
+from evenli.words.english import plural
 
 # In lower case, by class. Words of ``before_noun`` may stand inside a noun group all the same: "her once famous uncle".
 # Of the words that are noun and verb, those of ``noun_first`` are mostly nouns behind *her*. Verbs are also classed by
@@ -32,18 +33,15 @@ _MODIFIER_ENDINGS = ("y", "ed", "ing", "ic", "al", "ive", "en", "ant", "ent", "u
 
 
 def _third_person(verb: str) -> str:
-    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
-        return verb + "es"
-    return verb[:-1] + "ies" if verb.endswith("y") and verb[-2] not in "aeiou" else verb + "s"
+    return verb + "es" if verb.endswith("o") else plural(verb)  # goes; else spelled as plurals are
 
 
 words.noun_finite = frozenset(map(_third_person, words.noun_verb))
 words.pure_finite = frozenset(map(_third_person, words.verb)) - words.noun_finite
-
-
-def is_recipient(word: str) -> bool:
-    """True for a person or animal that can be given something, also in the plural."""
-    return word in words.recipient or (word.endswith("s") and word[:-1] in words.recipient)
+words.finite = words.past | words.pure_finite
+"""Verbs in the past or in the third person that are not also plural nouns."""
+words.recipients = words.recipient.union(f"{word}s" for word in words.recipient)
+"""Persons and animals that can be given something, also in the plural."""
 
 
 def is_adverb(word: str) -> bool:
@@ -56,11 +54,6 @@ def is_participle(word: str) -> bool:
     return (len(word) > 3 and word.endswith("ed") and word not in words.ed_noun) or word in words.participle
 
 
-def is_finite(word: str) -> bool:
-    """True for a verb in the past or in the third person that is not also a plural noun."""
-    return word in words.past or word in words.pure_finite
-
-
 def is_adjective(word: str) -> bool:
     """True for a listed adjective or one with an ending that hardly any noun has."""
     return word in words.adjective or (len(word) > 5 and word.endswith(_ADJECTIVE_ENDINGS))
@@ -71,16 +64,11 @@ def is_modifier(word: str) -> bool:
     return is_adjective(word) or is_participle(word) or is_adverb(word)
 
 
-def _without_hesitation(parts: Sequence[str], index: int) -> Sequence[str]:
-    """The text without what a speaker says while looking for the next word: "miss her uh it was"."""
-    while index + 2 < len(parts) and parts[index + 1].isspace() and parts[index + 2].lower() in words.interjection:
-        parts = [*parts[: index + 1], *parts[index + 3 :]]
-    return parts
-
-
 def her_is_possessive(parts: Sequence[str], index: int) -> bool:
     """True if the *her* at ``parts[index]`` is a possessive (his), False if it is an object (him)."""
-    parts = _without_hesitation(parts, index)
+    # What a speaker says while looking for the next word is left out: "miss her uh it was".
+    while index + 2 < len(parts) and parts[index + 1].isspace() and parts[index + 2].lower() in words.interjection:
+        parts = [*parts[: index + 1], *parts[index + 3 :]]
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined
@@ -119,7 +107,7 @@ def his_is_determiner(parts: Sequence[str], index: int) -> bool:
         # "a friend of his sitting on the wall", "a cousin of his named Bob"
         noun = word in words.ing_noun or word in words.gerund_noun or word == "having"
         verbal = word.endswith("ing") and bool(after) and not noun
-        return not (verbal or is_finite(word) or is_participle(word))
+        return not (verbal or word in words.finite or is_participle(word))
     return True
 
 
@@ -160,7 +148,7 @@ def _her_time(view: View, prev: str, word: str, after: str) -> bool | None:
         return prev in words.preposition or not view.ends(2)
     # "her then husband", "her now famous song", but "saw her then"
     if word in {"then", "now", "still", "once"}:
-        return is_recipient(after) or (is_modifier(after) and view.noun_behind_modifiers(2))
+        return after in words.recipients or (is_modifier(after) and view.noun_behind_modifiers(2))
     return None
 
 
@@ -181,7 +169,7 @@ def _her_direction(view: View, prev: str, word: str, after: str) -> bool | None:
 
 
 def _her_degree(view: View, prev: str, word: str, after: str) -> bool | None:
-    """Numbers and words of degree: "her very first car", "likes her very much", "gave her two"."""
+    """Numbers, degree, auxiliaries that are nouns: "her very first car", "gave her two", "against her will"."""
     if word == "very":
         return after not in {"much", "well", "hard", "little", "often", "badly", "highly", ""}
     if word in {"own", "well", "enough"}:
@@ -196,11 +184,6 @@ def _her_degree(view: View, prev: str, word: str, after: str) -> bool | None:
         return prev not in words.give and not view.ends(2)
     if word in words.number or word.isdigit():
         return prev not in words.give_or_bring and not (word == "one" and after == "of")
-    return None
-
-
-def _her_auxiliary(view: View, prev: str, word: str, after: str) -> bool | None:
-    """Auxiliaries that are also nouns: "against her will", "her can of soup"."""
     if word in {"will", "might"}:
         behind = prev in words.preposition or prev == "all"
         return not after or (behind and view.ends(2))
@@ -211,7 +194,7 @@ def _her_idiom(view: View, prev: str, word: str, after: str) -> bool | None:
     """Fixed phrases, and what someone is called: "called her Anna", "elected her mayor"."""
     if (word, after, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
         return False
-    named = view.parts[view.index + 2][:1].isupper() and not view.shouted and not is_recipient(word)
+    named = view.parts[view.index + 2][:1].isupper() and not view.shouted and word not in words.recipients
     return False if (prev in words.naming and named) or (prev in words.appoint and view.ends(2)) else None
 
 
@@ -232,7 +215,7 @@ def _her_verb(view: View, prev: str, word: str, after: str) -> bool | None:
     """Infinitives behind let, make, see; finite verbs behind a phrase of place. None leaves it to later rules."""
     closed = view.ends(2) or after == "back"
     has_object = after in words.next_phrase
-    if prev in words.let and (word in words.verb or (has_object and not is_recipient(word))):
+    if prev in words.let and (word in words.verb or (has_object and word not in words.recipients)):
         return False
     if word in words.verb and (prev in words.make or prev in words.perceive or prev in words.have):
         return None if _is_noun_behind(prev, word, closed, has_object) else False
@@ -291,7 +274,7 @@ def _her_two_objects(view: View, prev: str, word: str, after: str) -> bool | Non
     count = next((count for count in range(1, 4) if view.ends(count + 1)), 4)
     stop, last = view.after(count + 1), view.after(count)
     # "gave her dog water", "gave her flowers to a friend": another receiver is named.
-    if is_recipient(word) or is_recipient(last):
+    if word in words.recipients or last in words.recipients:
         return True
     if stop in words.determiner or stop in {"to", "for", "away", "back", "up", "out", "off"}:
         return True
@@ -313,8 +296,8 @@ def _her_modifier(view: View, prev: str, word: str, after: str) -> bool | None:
 
 # The first rule that decides wins; each sees the word before *her* and the two behind it. Time stands before degree
 # ("still", "two weeks") and before the auxiliaries ("may").
-_SINGLE_WORDS = (_her_time, _her_direction, _her_degree, _her_auxiliary, _her_idiom, _her_adverb)
-_HER_RULES = (*_SINGLE_WORDS, _her_verb, _her_ing, _her_two_objects, _her_modifier)
+_OF_ONE_WORD = (_her_time, _her_direction, _her_degree, _her_idiom, _her_adverb)
+_HER_RULES = (*_OF_ONE_WORD, _her_verb, _her_ing, _her_two_objects, _her_modifier)
 
 
 class View:
@@ -331,10 +314,9 @@ class View:
     def after(self, count: int) -> str:
         """The count-th word to the right if only spaces and opening quotes stand before it."""
         place = self.index + 2 * count
-        if place >= len(self.parts) or self.parts[place - 1].strip(" \t\n\"“‘`'"):
-            return ""
+        gap = self.parts[place - 1] if place < len(self.parts) else ""
         # A quote that closes ("said her" he) leaves no space before itself; one that opens does.
-        if not self.parts[place - 1][:1].isspace():
+        if gap.strip(" \t\n\"“‘`'") or not gap[:1].isspace():
             return ""
         word = self.parts[place]
         # IT is no pronoun and US no object, unless everything is in capitals.
@@ -352,18 +334,16 @@ class View:
         if self.hyphen(count):
             return False
         function = word in words.function and word not in words.before_noun
-        return not word or function or is_finite(word) or is_adverb(word)
+        return not word or function or word in words.finite or is_adverb(word)
 
     def noun_behind_modifiers(self, count: int) -> bool:
         """True if a noun follows the modifier at ``count``, over further modifiers, commas and *and*."""
         for place in range(count + 1, count + 5):
-            word = self.after(place)
-            if not word and self._comma(place):
-                # "her white, fluffy cat": go on behind the comma if what stands there can be a noun group.
-                behind = View(self.parts, self.index + 2 * (place - 1) + 2)
-                return self.parts[behind.index].lower().endswith(_MODIFIER_ENDINGS) and not behind.ends(1)
+            word, at = self.after(place), self.index + 2 * place
             if not word:
-                return False
+                # "her white, fluffy cat": go on behind the comma if what stands there can be a noun group.
+                comma = at < len(self.parts) and self.parts[at - 1].strip() == ","
+                return comma and self.parts[at].lower().endswith(_MODIFIER_ENDINGS) and not View(self.parts, at).ends(1)
             if word in {"and", "but", "yet"} and is_modifier(self.after(place + 1)):
                 continue
             if self.hyphen(place):
@@ -376,10 +356,6 @@ class View:
         """True if the word is the first half of a compound: "her light-hearted reply"."""
         place = self.index + 2 * count
         return place + 2 < len(self.parts) and self.parts[place + 1] == "-"
-
-    def _comma(self, count: int) -> bool:
-        place = self.index + 2 * count
-        return place < len(self.parts) and self.parts[place - 1].strip() == ","
 
     @property
     def place(self) -> bool:

@@ -184,9 +184,8 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
         return before not in {"First", "Former", "Crown"}
     if before in name_pairs() and word in {"King", "Prince", "Guy", "Queen", "Duke", "Monk", "Abbot", "Lord"}:
         return True
-    if is_capitalised(behind) and behind not in words.small_word:
-        return True
-    return word in {"Kings", "Queens", "Princes", "Dukes", "Craftsman"}
+    inside = is_capitalised(behind) and behind not in words.small_word
+    return inside or word in {"Kings", "Queens", "Princes", "Dukes", "Craftsman"}
 
 
 def possessive(parts: Sequence[str], index: int, target: str) -> list[tuple[int, str]]:

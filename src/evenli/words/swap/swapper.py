@@ -121,14 +121,12 @@ class Swapper:
             self._ordered = {row["word"]: row["replacement"] for row in rows}
         elif mode == "paper":
             self._split = _TOKENS.split
-            self._arrows = _in_cases(_word_arrows({"dolci"}), _CASES[:2])
+            self._arrows = (name_pairs() if self.names else {}) | _word_arrows({"dolci"}, _CASES[:2])
             # The tokeniser keeps "Mr." as one token, which the list does not have.
             self._decide = dict.fromkeys(("mr", "Mr", "mrs", "Mrs"), _unless_dotted)
-            if self.names:
-                self._arrows = {**name_pairs(), **self._arrows}
         elif lang == "en":
             self._split = _WORDS.split
-            self._arrows, self._decide = _in_cases(_word_arrows(_DEFAULT_LISTS), _CASES), decisions()
+            self._arrows, self._decide = _word_arrows(_DEFAULT_LISTS, _CASES), decisions()
             for form in _NO_WORDS:
                 self._arrows.pop(form, None)
             self._arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
@@ -153,9 +151,7 @@ class Swapper:
             _agree(document)
             _same_titles(document)
         if self._ours and (self.names or (len(texts) > 1 and any(text.changes for text in document))):
-            _find_names(document)
-            if self.names:
-                _rename(document)
+            _find_names(document, rename=self.names)
         if not any(text.changes for text in document):
             return Swapped.unchanged(texts)
         checked = self.mode == "default" and self.conflicts == "skip"
@@ -168,16 +164,6 @@ class Swapper:
             for index, new in text.changes:
                 text.parts[index] = new
         return Swapped(tuple("".join(text.parts) for text in document), tuple(changes))
-
-    def gendered(self, text: str) -> bool:
-        """True if the text has a word that this swapper replaces."""
-        if self.mode == "released":
-            return not self._ordered.keys().isdisjoint(self._split(text.lower())[1::2])
-        return self.swap_document([text]).changed
-
-    def explain(self, text: str) -> list[Change]:
-        """What is replaced and where; ``released`` compares the lower-cased text before and after all arrows."""
-        return list(self.swap_document([text]).changes[0])
 
     def _changes(self, parts: list[str]) -> list[tuple[int, str]]:
         """Index and replacement of every word that changes."""
@@ -217,10 +203,11 @@ def _listed(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
     return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
 
 
-def _word_arrows(lists: set[str]) -> dict[str, str]:
-    # The one-way his -> her stands behind his -> hers in the table and replaces it.
+def _word_arrows(lists: set[str], cases: Sequence[Callable[[str], str]]) -> dict[str, str]:
     rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
-    return dict(_arrows(row for row in rows if row["list"] in lists))
+    # The one-way his -> her stands behind his -> hers in the table and replaces it.
+    arrows = dict(_arrows(row for row in rows if row["list"] in lists))
+    return {case(word): case(target) for word, target in arrows.items() for case in cases}
 
 
 def _arrows(rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
@@ -233,10 +220,6 @@ def _arrows(rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
 
 # Lower case, capitalised (str.capitalize would lower the rest), upper case.
 _CASES: tuple[Callable[[str], str], ...] = (str, lambda word: word[:1].upper() + word[1:], str.upper)
-
-
-def _in_cases(arrows: dict[str, str], cases: Sequence[Callable[[str], str]]) -> dict[str, str]:
-    return {case(word): case(target) for word, target in arrows.items() for case in cases}
 
 
 def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
@@ -262,26 +245,22 @@ def _same_titles(document: list[Text]) -> None:
         text.changes = sorted(text.changes + missed)
 
 
-def _find_names(document: list[Text]) -> None:
-    """Note the first names of the document that stand in each text."""
-    names = first_names([text.parts for text in document])
+def _find_names(document: list[Text], *, rename: bool) -> None:
+    """Note the first names of the document that stand in each text; let them change as well, in all of its texts."""
+    names, pairs = first_names([text.parts for text in document]), name_pairs()
     for text in document if names else ():
-        text.names = {name for _, word in text.words if (name := _spelled_name(word, names))}
+        named = [(i, word, name) for i, word in text.words if (name := _spelled_name(word, names))]
+        text.names = {name for *_, name in named}
+        if rename:
+            taken = {index for index, _ in text.changes}
+            renamed = [(i, cased_as(word, pairs[name].lower())) for i, word, name in named if i not in taken]
+            text.changes = sorted(text.changes + renamed)
 
 
 def _spelled_name(word: str, names: set[str]) -> str:
     """Which of the names a word is, or nothing; a name that is no word may be in lower or in upper case."""
     name = word.capitalize() if word.islower() or word.isupper() else word
     return name if name in names and (name == word or not name_kinds().get(name)) else ""
-
-
-def _rename(document: list[Text]) -> None:
-    """Let the first names of the document change as well, in all of its texts."""
-    names, pairs = {name for text in document for name in text.names}, name_pairs()
-    for text in document if names else ():
-        taken = {index for index, _ in text.changes}
-        named = [(i, word, pairs[name].lower()) for i, word in text.words if (name := _spelled_name(word, names))]
-        text.changes = sorted(text.changes + [(i, cased_as(word, new)) for i, word, new in named if i not in taken])
 
 
 def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: Lang = "en") -> str:
