@@ -4,29 +4,91 @@
 
 BERT-base by default (random weights: speed does not depend on them), batch 32, the real lengths of the data. Prints
 pairs per second, ratios and the share of the measured bf16 matrix-multiply peak, then checks that the captured loop and
-the plain ones give the same losses with dropout off. Needs torch, transformers and a CUDA device, no polars.
+the plain ones give the same losses with dropout off. Needs torch, transformers and numpy, nothing else of evenli's, so
+that it runs on a machine that is lent for the measurement; the two rows of ``transformers.Trainer`` need accelerate.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 
-from evenli.training.data import EpochPlan, FlatTokens, read_examples, tokenise
-from evenli.training.fast import flat
-from evenli.training.loop import Trainer
-from evenli.training.recipe import Recipe
+
+class Unused:
+    """Any name of a package that is not installed: a base class, a decorator, a function, all without effect."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Itself, as a decorator would be."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+
+class UnusedPackage(ModuleType):
+    """Stands for a package that is not installed."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Unused
+
+
+class UnusedPackages(MetaPathFinder, Loader):
+    """Finds packages that evenli imports and training steps do not use; asked only where they are not installed."""
+
+    names = ("msgspec", "polars", "rich", "scipy", "typer")
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Only these packages, and all modules of them."""
+        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in self.names else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """A module that has every name."""
+        return UnusedPackage(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is no code to run."""
+
+
+@contextlib.contextmanager
+def unused_packages() -> Iterator[None]:
+    """Stand-ins for absent packages inside the block; afterwards other libraries see again what is installed."""
+    sys.meta_path.append(finder := UnusedPackages())
+    yield
+    sys.meta_path.remove(finder)
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, UnusedPackage):
+            del sys.modules[name]
+
+
+with unused_packages():
+    from evenli.training.data import EpochPlan, FlatTokens, read_examples, tokenise
+    from evenli.training.fast import flat
+    from evenli.training.loop import Trainer
+    from evenli.training.recipe import Recipe
 
 SIZES = {"tiny": (128, 2), "mini": (256, 4), "small": (512, 4), "base": (768, 12), "large": (1024, 24)}
 TOLERANCE = 0.03
@@ -53,7 +115,11 @@ def main() -> None:
     describe(trainer, plan, kernels=arguments.profile)
     del trainer
     rows["plain loop"] = run_plain(model(), tokens, recipe, plan, device, arguments.slow_steps)
-    for name, compiled in (("transformers.Trainer", False), ("Trainer reduce-overhead", True)):
+    trainers = {"transformers.Trainer": False, "Trainer reduce-overhead": True}
+    if importlib.util.find_spec("accelerate") is None:
+        trainers = {}
+        say("no rows of transformers.Trainer: accelerate is not installed")
+    for name, compiled in trainers.items():
         rows[name] = run_hf(model(), tokenizer, tokens, recipe, device, arguments.slow_steps, compiled=compiled)
     peak = matmul_peak(device)
     print_rows(rows, compute, peak)
