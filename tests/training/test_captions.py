@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from evenli.audit.suites.coal.load import read_release, recover_lists
+from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError
 from evenli.training.meta.captions import templates_from_captions
 from evenli.words import load_axis
 from evenli.words.scenes import compose_templates, template_key
 from evenli.words.templates import SLOT, leaking_words
+from studies.ledger.official import recover_lists
 
 NEEDED = 529 + 109
 """Train chain (30 words, width 500) and dev/test chain (two windows of 30 words, width 50)."""
