@@ -81,7 +81,7 @@ def plans() -> list[Plan]:
 def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str], english: Path | None = None) -> None:
     """Write everything that travels; ``english`` takes the place of the embedded English model."""
     from evenli.training.meta import Design
-    from evenli.training.meta import prepare as prepare_sweep
+    from evenli.training.meta.controlled import prepare as prepare_sweep
 
     for plan in plans():
         if plan.group not in groups:
@@ -259,8 +259,9 @@ def collect(archive: Path, source: Path) -> None:
 def table(source: Path) -> None:
     """The response matrices as Markdown; on the levels taught and, behind a slash, on those learnt."""
     from evenli.core.errors import RunError
-    from evenli.training.meta import MetaFolder, score_sweep
+    from evenli.training.meta import MetaFolder
     from evenli.training.meta.charts import MATRIX
+    from evenli.training.meta.scoring import score_sweep
 
     print("| sweep | seeds | learnt | measure | stereotype | default | undirected | fit |\n|" + " --- |" * 8)
     for plan in plans():

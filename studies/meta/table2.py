@@ -42,7 +42,7 @@ PARTS = 2
 def prepare(out: Path, data: Path, bases: dict[str, Path]) -> None:
     """Write everything that travels."""
     from evenli.training.meta import Design
-    from evenli.training.meta import prepare as prepare_sweep
+    from evenli.training.meta.controlled import prepare as prepare_sweep
 
     for lang in RELEASES:
         for order in ORDERS:
@@ -130,7 +130,8 @@ def make_ready(source: Path, work: Path, lang: str, device: str | None) -> Path:
 def table(source: Path) -> None:
     """Correlations with the bias rate, beside the published ones, as Markdown."""
     from evenli.core.errors import RunError
-    from evenli.training.meta import MetaFolder, score_sweep
+    from evenli.training.meta import MetaFolder
+    from evenli.training.meta.scoring import score_sweep
 
     heads = ("sweep", "rates", "seeds", "learnt", "NLI-CoAL", "its rise", "FN score", "its rise", "published: both")
     print(f"| {' | '.join(heads)} |\n|" + " --- |" * len(heads))

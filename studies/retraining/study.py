@@ -224,8 +224,8 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
     from evenli.encoders.hard_debias import hard_debias, normalised
     from evenli.encoders.seat import seat
     from evenli.encoders.senteval import SentEvalSettings, senteval
-    from evenli.training.bilstm import nli_accuracy
     from evenli.training.data import read_examples
+    from studies.retraining.accuracy import nli_accuracy
 
     draw = seed % arguments.draws
     data = corpus_folder(arguments.out, "Original" if name in {"HD", "Normalised"} else name, draw)

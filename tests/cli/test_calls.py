@@ -188,34 +188,34 @@ def test_settings_of_a_mitigation_say_how_the_encoder_is_loaded(tmp_path: Path, 
 
 def test_train_encoder(run_cli: Any, tmp_path: Path, vectors: Path) -> None:
     pytest.importorskip("torch")
-    from evenli.training.bilstm import EncoderSettings, train_encoder_files
+    from evenli.training.bilstm import EncoderSettings, train_encoder
     from evenli.training.recipe import EncoderRecipe
 
     texts = [("a man waits", "a person waits", "entailment"), ("a dog runs", "a cat sleeps", "contradiction")]
     rows = [{"sentence1": one, "sentence2": two, "gold_label": gold} for one, two, gold in texts * 3]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe, settings = EncoderRecipe(hidden=3, epochs=1), EncoderSettings(device="cpu", shown=False)
-    given = (tmp_path / "t.jsonl", vectors, tmp_path / "e")
-    outcome = train_encoder_files(*given, tmp_path / "t.jsonl", recipe=recipe, settings=settings)
-    options = ("--hidden", 3, "--epochs", 1, "--device", "cpu", "--dev", tmp_path / "t.jsonl")
-    told = said(run_cli, "train", "encoder", "--data", given[0], "--vectors", vectors, "-o", given[2], *options)
+    data, out = tmp_path / "t.jsonl", tmp_path / "e"
+    outcome = train_encoder(vectors, data, data, out, recipe=recipe, settings=settings)
+    options = ("--hidden", 3, "--epochs", 1, "--device", "cpu", "--dev", data)
+    told = said(run_cli, "train", "encoder", "--data", data, "--vectors", vectors, "-o", out, *options)
     assert told == json.loads(json.dumps(outcome.to_dict()))  # the same directory: nothing was trained again
     with pytest.raises(InputError, match="--dev"):
-        train_encoder_files(*given)
+        train_encoder(vectors, data, None, out)
 
 
 def test_export(run_cli: Any, tmp_path: Path) -> None:
     for module in ("torch", "transformers", "onnx", "onnxscript"):
         pytest.importorskip(module)
-    from evenli.training.export import export_checked
+    from evenli.training.export import export_onnx
 
     labels = ["neutral", "contradiction", "entailment"]
     model = make_checkpoint(tmp_path / "model", labels=labels)
-    report = export_checked(model, tmp_path / "out", lang="ja")
+    report = export_onnx(model, tmp_path / "out", check=None, lang="ja")
     told = said(run_cli, "export", model, "-o", tmp_path / "out", "--lang", "ja")
     assert told == json.loads(json.dumps(report.to_dict()))
     (tmp_path / "p.csv").write_text(PAIRS)
-    assert export_checked(model, tmp_path / "out", check=tmp_path / "p.csv").pairs == 2
+    assert export_onnx(model, tmp_path / "out", check=tmp_path / "p.csv").pairs == 2
 
 
 def test_meta(run_cli: Any, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ from evenli.encoders.seat import SeatResult
 from evenli.encoders.seat.tables import seat_page
 from evenli.encoders.senteval import SentEvalResult, TaskResult
 from evenli.encoders.senteval.tables import senteval_page
-from evenli.training.meta import score_sweep
 from evenli.training.meta.charts import meta_page
+from evenli.training.meta.scoring import score_sweep
 
 skip_without("altair", "vl_convert")
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")

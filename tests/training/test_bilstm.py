@@ -33,7 +33,7 @@ from evenli.encoders.gendered import gendered_set  # noqa: E402
 from evenli.encoders.hard_debias import save_vectors  # noqa: E402
 from evenli.encoders.mitigation import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.encoders.vectors import WordVectors, load_vectors  # noqa: E402
-from evenli.training.bilstm import EncoderSettings, nli_accuracy, train_encoder  # noqa: E402
+from evenli.training.bilstm import EncoderSettings, train_encoder  # noqa: E402
 from evenli.training.bilstm_epoch import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
 from evenli.training.fast.bilstm import GraphedTrainer, run_both  # noqa: E402
@@ -42,6 +42,7 @@ from evenli.training.recipe import (  # noqa: E402
     learning_rate,
 )
 from evenli.words.lists import split_words  # noqa: E402
+from studies.retraining.accuracy import nli_accuracy  # noqa: E402
 
 TEXTS = [
     "A person on a horse jumps over a broken down airplane.",

@@ -15,9 +15,10 @@ import pytest
 from evenli.core.errors import InputError, RunError
 from evenli.core.labels import LABELS
 from evenli.stats.measure import get_measure
-from evenli.training.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prepare, score_sweep
+from evenli.training.meta import Design, MetaFolder, SweepSettings, meta_evaluation
+from evenli.training.meta.controlled import prepare
 from evenli.training.meta.folder import SPLITS, SweepCell
-from evenli.training.meta.scoring import load_measure
+from evenli.training.meta.scoring import load_measure, score_sweep
 from evenli.training.meta.sweep import SweepResult
 
 QUICK = Design(width=24, rates=(0.0, 0.5, 1.0))

@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from evenli.core.errors import InputError
-from evenli.training.meta import Design, MetaFolder, meta_evaluation, prepare, score_sweep
+from evenli.training.meta import Design, MetaFolder, meta_evaluation
 from evenli.training.meta.charts import CAUSE_MEASURES, print_meta
+from evenli.training.meta.controlled import prepare
 from evenli.training.meta.folder import SweepCell
 from evenli.training.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
+from evenli.training.meta.scoring import score_sweep
 from evenli.training.meta.sweep import Response, respond
 
 HALVES, SIGNED = (0.0, 0.5, 1.0), (-1.0, -0.5, 0.0, 0.5, 1.0)

@@ -413,7 +413,8 @@ def meta(root: Path) -> None:
     """A sweep whose models are made up: three rates, one seed."""
     import numpy as np
 
-    from evenli.training.meta import Design, MetaFolder, prepare
+    from evenli.training.meta import Design, MetaFolder
+    from evenli.training.meta.controlled import prepare
 
     folder = MetaFolder("sweep")
     prepare(folder, Design(width=2, rates=(0.0, 0.5, 1.0)))

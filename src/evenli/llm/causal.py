@@ -64,7 +64,7 @@ class CausalModel:
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
         self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._limit = loading.position_limit(model.config)
-        self._answers = [self._spelled(view) for view in self.views]
+        self._answers = [[self._spelled(view, label) for label in LABELS] for view in self.views]
         self._shared: list[tuple[int, ...]] = []
         self._caches: dict[int, Any] = {}
         self._packs: bool | None = None  # whether the network takes packed rows; tried with the first questions
@@ -87,13 +87,10 @@ class CausalModel:
         if options.prompting.calibrate:
             self._prior = prompts.measure_prior(self)
 
-    def _spelled(self, view: prompts.View) -> list[list[tuple[int, ...]]]:
-        """Token ids of the ways to write each label's answer."""
-        spelled = []
-        for label in LABELS:
-            forms = [tuple(self._tokenizer.encode(form, add_special_tokens=False)) for form in view.spellings(label)]
-            spelled.append([form for form in dict.fromkeys(forms) if form])
-        return spelled
+    def _spelled(self, view: prompts.View, label: str) -> list[tuple[int, ...]]:
+        """Token ids of the ways to write the answer of a label."""
+        forms = (tuple(self._tokenizer.encode(form, add_special_tokens=False)) for form in view.spellings(label))
+        return [form for form in dict.fromkeys(forms) if form]
 
     def _question(self, text: str) -> str:
         if not self._template:

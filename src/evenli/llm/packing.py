@@ -56,19 +56,14 @@ def families(premises: Sequence[int], rows: Sequence[Row]) -> list[list[int]]:
             parts.append([])
         parts[-1].append(at)
     parts_of = [sorted(part, key=lambda at: -len(rows[at])) for parts in groups.values() for part in parts]
-
-    def order(part: list[int]) -> tuple[int, ...]:
-        """Families with as many questions and as many tokens stand together."""
-        trunk, *rest = _shape(part, rows)
-        return (len(rest), *rest, trunk)
-
-    return sorted(parts_of, key=order)
+    # Families with as many questions and as many tokens stand together.
+    return sorted(parts_of, key=lambda part: (len(part), *_shape(part, rows)))
 
 
 def _shape(family: Sequence[int], rows: Sequence[Row]) -> tuple[int, ...]:
-    """Lengths of the trunk and of what follows it."""
+    """Lengths of what follows the trunk, and of the trunk."""
     trunk = len(common([rows[at] for at in family]))
-    return (trunk, *(len(rows[at]) - trunk for at in family))
+    return (*(len(rows[at]) - trunk for at in family), trunk)
 
 
 def batches(premises: Sequence[int], rows: Sequence[Row], budget: int) -> Iterator[NDArray[np.int64]]:
@@ -96,9 +91,8 @@ def pack(members: Sequence[Sequence[Row]], answers: Sequence[Row]) -> Pack:
     """Lay out families with as many questions each; ``answers`` follow each question, where there are any."""
     trunks, questions = [common(family) for family in members], len(members[0])
     # Slots of tokens and the slot that each continues: the trunk, then the questions, then the answers to each.
-    slots: list[Sequence[Row]] = [trunks]
-    for at in range(questions):
-        slots.append([family[at][len(trunk) :] for family, trunk in zip(members, trunks, strict=True)])
+    slots = [trunks]
+    slots += [[own[at][len(trunk) :] for own, trunk in zip(members, trunks, strict=True)] for at in range(questions)]
     slots += [[answer] * len(members) for _ in range(questions) for answer in answers]
     parents = [-1, *[0] * questions, *(1 + at for at in range(questions) for _ in answers)]
     widths = [max(map(len, slot)) for slot in slots]

@@ -20,14 +20,10 @@ from numpy.typing import NDArray
 from evenli.audit.predictions import ABSTAINED, MASS, MINIMUM_MASS
 from evenli.core.errors import InputError
 from evenli.core.io import hash_text
-from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.labels import LABELS
 from evenli.words import read_table
 
-CYCLIC = (
-    (ENTAILMENT, NEUTRAL, CONTRADICTION),
-    (NEUTRAL, CONTRADICTION, ENTAILMENT),
-    (CONTRADICTION, ENTAILMENT, NEUTRAL),
-)
+CYCLIC = tuple((*LABELS[at:], *LABELS[:at]) for at in range(len(LABELS)))
 """Every label stands once in every place."""
 ORDERS = {3: CYCLIC, 6: CYCLIC + tuple(order[::-1] for order in CYCLIC)}
 LETTERS, WORDS = "letters", "words"
@@ -166,12 +162,9 @@ def read_logprobs(top: Sequence[tuple[str, float]], view: View) -> tuple[NDArray
     """
     least = min(value for _, value in top)
     # An answer has several spellings ("A", " A"): what they have together is its probability.
-    by_label: dict[str, list[float]] = {}
-    for token, value in top:
-        label = view.label_of(token)
-        if label is not None:
-            by_label.setdefault(label, []).append(value)
-    scores = np.array([np.logaddexp.reduce(by_label.get(label, [least])) for label in LABELS])
+    said = [(view.label_of(token), value) for token, value in top]
+    by_label = {label: [value for given, value in said if given == label] for label in LABELS}
+    scores = np.array([np.logaddexp.reduce(by_label[label] or [least]) for label in LABELS])
     mass = sum(math.exp(value) for values in by_label.values() for value in values)
     return scores, min(mass, 1.0)
 

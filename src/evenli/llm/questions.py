@@ -38,8 +38,8 @@ class Question(TypedDict):
     view: str
 
 
-def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE) -> list[Question]:
-    """Every pair of a suite, and the pairs that show competence, in every view."""
+def questions(lang: str = "en", count: int = 1, orders: int = 3) -> list[Question]:
+    """Every pair of the suite, and the pairs that show competence, in every view."""
     views = prompts.make_views(lang, count, orders)
     return [
         {
@@ -49,7 +49,7 @@ def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DE
             "gold": pair["gold"] or "",
             "view": view.name,
         }
-        for row, pair in enumerate(_pairs(lang, suite)[0].iter_rows(named=True))
+        for row, pair in enumerate(_pairs(lang)[0].iter_rows(named=True))
         for at, view in enumerate(views)
     ]
 
@@ -61,12 +61,10 @@ def parse(lang: str, view: str, text: str) -> str | None:
     return known[view].parse(text)
 
 
-def score(
-    answers: Iterable[Answer], lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE
-) -> AuditResult:
+def score(answers: Iterable[Answer], lang: str = "en", count: int = 1, orders: int = 3) -> AuditResult:
     """The audit that the answers make; pairs that were not asked in every view are left out."""
     views = prompts.make_views(lang, count, orders)
-    frame, cards = _pairs(lang, suite)
+    frame, cards = _pairs(lang)
     scores = np.full((frame.height, len(views), len(LABELS)), np.nan)
     mass = np.full((frame.height, len(views)), np.nan)
     for key, values, share in answers:
@@ -74,8 +72,8 @@ def score(
         scores[int(row), int(at)], mass[int(row), int(at)] = values, share
     # A limit of the other library may cut a pair in two; only whole ones count.
     asked = ~np.isnan(mass).any(axis=1)
-    if not (frame["suite"].to_numpy()[asked] == suite).any():
-        raise InputError(f"no pair of suite {suite} was asked in all {len(views)} views")
+    if not (frame["suite"].to_numpy()[asked] == DEFAULT_SUITE).any():
+        raise InputError(f"no pair of suite {DEFAULT_SUITE} was asked in all {len(views)} views")
     numbers = prompts.combine(scores[asked], mass[asked], views)
     names = (*LABELS, *prompts.details(views))
     table = frame.filter(pl.Series(asked)).with_columns(
@@ -86,8 +84,8 @@ def score(
 
 
 @lru_cache(maxsize=4)
-def _pairs(lang: str, suite: str) -> tuple[pl.DataFrame, Sequence[dict[str, Any]]]:
-    sets = [gold_pairs(lang), control_pairs(lang), load_suite(suite, PairRequest(lang))]
+def _pairs(lang: str) -> tuple[pl.DataFrame, Sequence[dict[str, Any]]]:
+    sets = [gold_pairs(lang), control_pairs(lang), load_suite(DEFAULT_SUITE, PairRequest(lang))]
     columns = COLUMNS[1 : -len(LABELS)]
     frame = pl.concat([pairs.frame.select(pl.lit(pairs.suite).alias("suite"), *columns) for pairs in sets])
     return frame, [pairs.card().to_dict() for pairs in sets]

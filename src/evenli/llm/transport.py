@@ -272,27 +272,16 @@ def _seconds(text: str) -> float:
 
 def _threaded(run: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Iterator[Any]:
     """What a coroutine puts, as it comes; in a thread, because a notebook has an event loop of its own."""
-    results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
     loop = asyncio.new_event_loop()
-
-    def work() -> None:
-        try:
-            loop.run_until_complete(task)
-            results.put((False, None))
-        except BaseException as error:  # carried over to the thread that waits
-            results.put((False, error))
-
-    task = loop.create_task(run(lambda value: results.put((True, value))))
-    thread = threading.Thread(target=work, daemon=True)
+    task = loop.create_task(run(results.put))
+    task.add_done_callback(results.put)  # after all results: the task itself
+    thread = threading.Thread(target=loop.run_until_complete, args=[asyncio.wait([task])], daemon=True)
     thread.start()
     try:
-        while True:
-            is_value, value = results.get()
-            if not is_value:
-                if value is not None:
-                    raise value
-                return
+        while (value := results.get()) is not task:
             yield value
+        task.result()  # raises what ended it
     finally:
         if thread.is_alive():
             loop.call_soon_threadsafe(task.cancel)

@@ -18,22 +18,22 @@ import numpy as np
 import torch
 
 from evenli.audit.models.loading import pick_device
-from evenli.core.binary import read_tensors
-from evenli.core.errors import InputError, ModelError
+from evenli.core.errors import InputError
 from evenli.core.format import number
 from evenli.core.io import to_plain
 from evenli.core.labels import LABELS
 from evenli.core.record import Number, Record
-from evenli.encoders.bilstm import BiLSTMMax, load_trained
+from evenli.encoders.bilstm import BiLSTMMax
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.training.bilstm_epoch import features, make_head, part
+from evenli.training.bilstm_epoch import part
 from evenli.training.data import Examples, find_repeats, read_examples
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import ProgressLine, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
 from evenli.training.recipe import EncoderSettings as EncoderSettings
 
-_HEAD = "classifier.safetensors"
+HEAD = "classifier.safetensors"
+"""What is trained beside the encoder; with it the two answer NLI pairs."""
 
 
 class EpochResult(Record, frozen=True):
@@ -64,9 +64,9 @@ class EncoderOutcome(Record, frozen=True):
 
 
 def train_encoder(
-    vectors: WordVectors,
-    train: Examples,
-    dev: Examples,
+    vectors: WordVectors | str | Path,
+    train: Examples | str | Path,
+    dev: Examples | str | Path | None,
     out: str | Path,
     *,
     recipe: EncoderRecipe | None = None,
@@ -74,6 +74,9 @@ def train_encoder(
     settings: EncoderSettings | None = None,
 ) -> EncoderOutcome:
     """Train an encoder and its classifier over frozen word vectors; the same call continues after the last whole epoch.
+
+    Vectors may be a file (GloVe, word2vec or fastText), pairs training files. ``train`` may also be a directory that
+    ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), with no ``dev`` beside it.
 
     The dev pairs decide about the learning rate and the epoch that is kept; the seed is that of the initial weights and
     of the order of the data. On the CPU an interrupted run ends with the very weights of an uninterrupted one; cuDNN
@@ -84,8 +87,18 @@ def train_encoder(
     recipe, settings = recipe or EncoderRecipe(), settings or EncoderSettings()
     if seed < 0:
         raise InputError(f"the seed must be 0 or above, not {seed}")
-    _check("train", train)
-    _check("dev", dev)
+    if isinstance(train, str | Path) and not Path(train).exists():
+        raise InputError(f"no file or directory {train} to train on (--data)")
+    if isinstance(train, str | Path) and Path(train).is_dir():
+        if dev is not None:
+            raise InputError(
+                f"dev pairs (--dev) go with a training file; {train} is a directory with its own dev.jsonl"
+            )
+        train, dev = Path(train) / "train.jsonl", Path(train) / "dev.jsonl"
+    if dev is None:
+        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
+    vectors = load_vectors(vectors) if isinstance(vectors, str | Path) else vectors
+    train, dev = _read("train", train), _read("dev", dev)
     device = pick_device(torch, settings.device)
     identity = {
         "vectors": vectors.identity,
@@ -117,36 +130,8 @@ def train_encoder(
             encoder = BiLSTMMax(vectors, hidden=recipe.hidden, weights=weights, device="cpu", v1_padding=padding)
             encoder.vocabulary.known(trainer.vocabulary.words)
             encoder.save(staging)
-            save_file(part(best, "head."), staging / _HEAD)
+            save_file(part(best, "head."), staging / HEAD)
         return _parse_outcome(record, directory.path)
-
-
-def train_encoder_files(
-    data: str | Path,
-    vectors: str | Path,
-    out: str | Path,
-    dev: str | Path | None = None,
-    *,
-    recipe: EncoderRecipe | None = None,
-    seed: int = 1234,
-    settings: EncoderSettings | None = None,
-) -> EncoderOutcome:
-    """Read word vectors (GloVe, word2vec or fastText) and pairs and train an encoder; ``evenli train encoder``.
-
-    ``data`` is a directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file; then the epoch
-    is chosen by the file ``dev``. The rest is as in ``train_encoder``.
-    """
-    train = Path(data)
-    if not train.exists():
-        raise InputError(f"no file or directory {data} to train on (--data)")
-    if train.is_dir():
-        if dev is not None:
-            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
-        train, dev = train / "train.jsonl", train / "dev.jsonl"
-    if dev is None:
-        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
-    words, pairs = load_vectors(vectors), read_examples([train])
-    return train_encoder(words, pairs, read_examples([dev]), out, recipe=recipe, seed=seed, settings=settings)
 
 
 def _train_epochs(
@@ -186,29 +171,9 @@ def _train_epochs(
     return history, best
 
 
-def nli_accuracy(
-    folder: str | Path, pairs: Examples, *, vectors: WordVectors | None = None, device: str | None = None
-) -> float:
-    """Accuracy, from 0 to 1, of the encoder and classifier that ``train_encoder`` wrote.
-
-    ``vectors`` are those it was trained on. None looks for their file; where that is gone, words that were neither in
-    the training nor in the dev pairs are dropped.
-    """
-    _check("test", pairs)
-    encoder = load_trained(str(folder), device=device, at_hand=vectors)
-    try:
-        weights, _ = read_tensors(Path(folder) / _HEAD)
-        head = make_head(encoder.dimension, len(weights["1.bias"]), 0)
-        head.load_state_dict(weights)
-    except (InputError, KeyError, RuntimeError) as error:
-        raise ModelError(f"{folder} has no usable {_HEAD}: was the encoder trained with train_encoder?") from error
-    u, v = (torch.from_numpy(encoder.encode(side)) for side in (pairs.premises, pairs.hypotheses))
-    with torch.inference_mode():
-        guesses = torch.cat([head(features(*some)).argmax(1) for some in zip(u.split(256), v.split(256), strict=True)])
-    return float((guesses.numpy() == np.asarray(pairs.labels)).mean())
-
-
-def _check(name: str, pairs: Examples) -> None:
+def _read(name: str, pairs: Examples | str | Path) -> Examples:
+    """Pairs of a file, or those that were given; unusable ones are refused."""
+    pairs = read_examples([pairs]) if isinstance(pairs, str | Path) else pairs
     labels = np.asarray(pairs.labels)
     sizes = len(pairs.premises), len(pairs.hypotheses), len(labels)
     if len(set(sizes)) > 1:
@@ -219,6 +184,7 @@ def _check(name: str, pairs: Examples) -> None:
     if labels.min() < 0 or labels.max() >= len(LABELS):
         given = str(sorted(set(labels.tolist())))
         raise InputError(f"{name}: labels must be 0, 1 or 2 for {', '.join(LABELS)}, found {given}")
+    return pairs
 
 
 def _fingerprint(pairs: Examples) -> str:

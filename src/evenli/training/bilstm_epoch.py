@@ -76,7 +76,8 @@ class EncoderTrainer:
         self._lstm = make_lstm(vectors.dimension, recipe.hidden, seed).to(device)
         self._head = make_head(2 * recipe.hidden, recipe.classifier, seed + 1).to(device)
         self._parameters = [*self._lstm.parameters(), *self._head.parameters()]
-        self._table = torch.empty(0)
+        self._leaves: list[Any] = self._parameters  # what is differentiated by
+        self._table, self._table_type = torch.empty(0), torch.float32
 
     def prepare(self, pairs: Examples) -> PairTokens:
         """Tokenise pairs; their words join the vocabulary."""
@@ -115,14 +116,13 @@ class EncoderTrainer:
             began = now
         return total / pairs, right / pairs
 
-    def step(self, batch: _Batch, lr: float) -> tuple[Any, Any]:
+    def step(self, batch: Any, lr: Any) -> tuple[Any, Any]:
         """One step of SGD; the summed loss and the number of right answers stay on the device."""
         with arithmetic(self.device, self.dtype):
-            logits = self._logits(batch)
-            loss = F.cross_entropy(logits, batch.labels, reduction="sum")
-            gradients = torch.autograd.grad(loss / len(batch.labels), self._parameters)
-        self._descend(gradients, lr)
-        return loss.detach(), (logits.detach().argmax(1) == batch.labels).sum()
+            logits, labels = self._logits(batch), batch.labels
+            loss = F.cross_entropy(logits, labels, reduction="sum")
+            self._descend(torch.autograd.grad(loss / len(labels), self._leaves), lr)
+        return loss.detach(), (logits.detach().argmax(1) == labels).sum()
 
     def accuracy(self, data: PairTokens) -> float:
         """Share of right answers on prepared pairs."""
@@ -162,14 +162,12 @@ class EncoderTrainer:
 
     def _descend(self, gradients: Sequence[Any], lr: Any) -> None:
         """Move all weights against their gradient, which counts as ``clip`` long at most."""
-        norm = torch.linalg.vector_norm(torch.stack(self._norms(gradients)))
+        # Private, but what torch.nn.utils.clip_grad_norm_ calls as well: one kernel for all of them.
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, dtype=torch.float32)))
         factor = (self.recipe.clip / norm.clamp_min(1e-30)).clamp_max(1.0) * -lr
         with torch.no_grad():
             for weights, gradient in zip(self._parameters, gradients, strict=True):
                 weights.addcmul_(gradient, factor)
-
-    def _norms(self, gradients: Sequence[Any]) -> list[Any]:
-        return [torch.linalg.vector_norm(gradient, dtype=torch.float32) for gradient in gradients]
 
     def _logits(self, batch: _Batch) -> Any:
         inputs = F.embedding(batch.ids, self._table)
@@ -198,4 +196,4 @@ class EncoderTrainer:
 
     def _upload(self) -> None:
         if len(self._table) < len(self.vocabulary):
-            self._table = torch.from_numpy(self.vocabulary.matrix()).to(self.device)
+            self._table = torch.from_numpy(self.vocabulary.matrix()).to(self.device, self._table_type)

@@ -98,10 +98,10 @@ def train_encoder(
     On NLI pairs; a killed run continues.
     """
     check_extra("hf", "training", "torch", "safetensors")
-    from evenli.training.bilstm import train_encoder_files
+    from evenli.training.bilstm import train_encoder as run
 
     settings = replace(settings, shown=terminal.is_watched(as_json))
-    outcome = train_encoder_files(data, vectors, out, dev, recipe=recipe, seed=seed, settings=settings)
+    outcome = run(vectors, data, dev, out, recipe=recipe, seed=seed, settings=settings)
     line = f"{out}: dev accuracy {percent(outcome.dev, 2)} after epoch {outcome.best}; {outcome.words:,} words"
     terminal.answer(as_json, outcome.to_dict(), line)
 
@@ -121,9 +121,9 @@ def export(
     """
     check_extra("hf", "exporting a checkpoint")
     check_extra("onnx", "exporting to ONNX")
-    from evenli.training.export import export_checked
+    from evenli.training.export import export_onnx
 
-    report = export_checked(model, out, int8, check=check, lang=lang)
+    report = export_onnx(model, out, int8, check=check, lang=lang)
     terminal.answer(
         as_json,
         report.to_dict(),

@@ -15,18 +15,7 @@ from evenli.audit.models import base as models
 from evenli.core.errors import InputError, PairError
 from evenli.core.io import find_columns, hash_files, iter_rows
 from evenli.core.labels import LABELS, canonical_label
-
-STYLES = {
-    "snli": ("sentence1", "sentence2", "gold_label", "pairID"),
-    "mnli": ("sentence1", "sentence2", "gold_label", "pairID"),
-    "ocnli": ("sentence1", "sentence2", "label", "id"),
-    "jnli": ("sentence1", "sentence2", "label", "sentence_pair_id"),
-    "jsick": ("sentence_A_Ja", "sentence_B_Ja", "entailment_label_Ja", "pair_ID"),
-    "jsick-en": ("sentence_A_En", "sentence_B_En", "entailment_label_En", "pair_ID"),
-    "sick": ("sentence_A", "sentence_B", "entailment_label", "pair_ID"),
-    "hf": ("premise", "hypothesis", "label", "id"),
-}
-"""Column styles by name: premise, hypothesis, gold label, id. ``hf`` numbers its labels in LABELS order."""
+from evenli.training.recipe import STYLES as STYLES
 
 _ROLES = ("premise", "hypothesis", "gold", "id")
 _NO_GOLD = {"", "-"}
@@ -162,7 +151,8 @@ def _rows(file: Path, style: str | None) -> Iterator[tuple[str, str, str, str]]:
     unknown: dict[str, list[int]] = defaultdict(list)
     for line, row in iter_rows(file):
         columns = columns or _columns(row, file, style)
-        premise, hypothesis, gold, id_ = (_text(row.get(columns.get(role, ""))) for role in _ROLES)
+        values = (row.get(columns.get(role, "")) for role in _ROLES)
+        premise, hypothesis, gold, id_ = ("" if value is None else str(value).strip() for value in values)
         label = _NUMBERED.get(gold) if style == "hf" else "" if gold in _NO_GOLD else canonical_label(gold)
         if label is None:
             unknown[gold].append(line)
@@ -185,10 +175,6 @@ def _columns(first: dict[str, Any], file: Path, style: str | None) -> dict[str, 
     if "gold" not in columns:
         raise PairError(f"{file.name}: no column with a gold label among {given}")
     return columns
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
 
 
 # ---- batches: one size, pairs of like length, in an order that the seed fixes

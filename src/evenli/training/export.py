@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenli.audit.models import loading
@@ -42,15 +41,28 @@ class ExportReport(Record, frozen=True):
 
 
 def export_onnx(
-    folder: str | Path, out: str | Path, int8: bool = False, *, check: Sequence[tuple[str, str]] = ()
+    folder: str | Path,
+    out: str | Path,
+    int8: bool = False,
+    *,
+    check: Sequence[tuple[str, str]] | str | Path | None = (),
+    lang: str = "en",
 ) -> ExportReport:
     """Write a local checkpoint as ONNX, a file or ``model.onnx`` in a folder, with tokenizer and label names beside it.
 
     The graph takes ``input_ids``, ``attention_mask`` and, where the model knows segments, ``token_type_ids``, of any
     batch size and length, and gives ``logits``. With ``int8`` a DequantizeLinear node expands every weight matrix: a
     quarter of the size, and arithmetic that stays fp32, hence exact on every CPU. ``check`` are premise-hypothesis
-    pairs on which the result is compared with the fp32 checkpoint.
+    pairs on which the result is compared with the fp32 checkpoint, or a file of them; None are the gold pairs of
+    ``lang``.
     """
+    if check is None or isinstance(check, str | Path):
+        # Here, because a machine that only trains has no polars.
+        from evenli.audit.suites.checks import gold_pairs
+        from evenli.audit.suites.files import read_pairs
+
+        pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
+        check = pairs.frame.select("premise", "hypothesis").rows()
     need("onnxscript", extra="onnx", purpose="exporting to ONNX")
     onnx: Any = need("onnx", extra="onnx", purpose="exporting to ONNX")
 
@@ -86,28 +98,11 @@ def export_onnx(
     onnx.checker.check_model(graph)
     files = {path.parent / name: text.encode() for name, text in beside.items()}
     write_together({path: graph.SerializeToString(), **files})
-    report = ExportReport(path, path.stat().st_size, int8)
-    return _compare(source, report, check) if check else report
+    return ExportReport(path, path.stat().st_size, int8, **(_compare(source, path, check) if check else {}))
 
 
-def export_checked(
-    folder: str | Path, out: str | Path, int8: bool = False, *, check: str | Path | None = None, lang: str = "en"
-) -> ExportReport:
-    """Write a local checkpoint as ONNX and compare it on a pair file; ``evenli export``.
-
-    ``check`` is the pair file, by default the gold pairs of the language; the rest is as in ``export_onnx``.
-    """
-    # Here, because a machine that only trains has no polars.
-    from evenli.audit.suites.checks import gold_pairs
-    from evenli.audit.suites.files import read_pairs
-
-    pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
-    columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
-    return export_onnx(folder, out, int8, check=list(zip(*columns, strict=True)))
-
-
-def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
-    """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
+def _compare(folder: Path, file: Path, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Run the checkpoint in fp32 and the ONNX file on the same pairs; fields of the report."""
     from evenli.audit.models import ModelOptions, ModelRequest
     from evenli.audit.models.hf import HFModel
     from evenli.audit.models.onnx import OnnxModel
@@ -119,10 +114,10 @@ def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]
         prepared = model.prepare(*(list(column) for column in zip(*pairs, strict=True)))
         return np.concatenate([model.logits(prepared.take(rows)) for rows in parts])
 
-    ours = logits(OnnxModel(str(report.path), request))
+    ours = logits(OnnxModel(str(file), request))
     theirs = logits(HFModel(str(folder), request))
     agreement = float((ours.argmax(1) == theirs.argmax(1)).mean())
-    return replace(report, pairs=len(pairs), max_difference=float(np.abs(ours - theirs).max()), agreement=agreement)
+    return {"pairs": len(pairs), "max_difference": float(np.abs(ours - theirs).max()), "agreement": agreement}
 
 
 def _store_int8(model: Any) -> None:

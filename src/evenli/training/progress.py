@@ -35,7 +35,6 @@ METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 _OF_SAFETENSORS = ".tmp??????"
 """Temporary files of the library, beside the file that it writes."""
 Tracker = Callable[[dict[str, float], int], None]
-TRACKERS = ("tensorboard", "mlflow", "wandb")
 _OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, _OF_SAFETENSORS)
 """What an unfinished run may have left."""
 _BROKEN = (OSError, InputError, RecordError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
@@ -151,8 +150,6 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
     trackers: list[Tracker] = []
     with ExitStack() as stack:
         for name in names:
-            if name not in TRACKERS:
-                raise InputError(f"no tracker '{name}'; choose {', '.join(TRACKERS)}")
             library = need(name, extra="tracking", purpose=f"logging to {name}")
             if name == "tensorboard":
                 from torch.utils.tensorboard import SummaryWriter
@@ -256,16 +253,19 @@ class TrainingDir(RunDir):
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""
-        changed = [
-            f"{name} was {_short(before.get(name, 'not recorded'))}, now {_short(value)}"
-            for name, value in self.identity.items()
-            if before.get(name, ...) != value
-        ]
-        if changed:
-            what = f"{self.path} holds another run ({'; '.join(changed)})"
+        if changed := changes(before, self.identity):
+            what = f"{self.path} holds another run ({changed})"
             raise RunError(f"{what}; choose another {self.option} or delete the directory")
 
 
-def _short(value: Any) -> Any:
-    """A hash by its first digits, anything else as it is."""
-    return f"{value[:12]}…" if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs, as text, a hash by its first digits; only what is given now is compared."""
+
+    def short(value: Any) -> Any:
+        return f"{value[:12]}…" if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value
+
+    return "; ".join(
+        f"{name} was {short(before.get(name, 'not recorded'))}, now {short(value)}"
+        for name, value in now.items()
+        if before.get(name, ...) != value
+    )

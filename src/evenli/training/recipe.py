@@ -29,6 +29,17 @@ TRAIN_WIDTH = 500
 """Templates per word in train: 529 templates give 30,000 rows."""
 CAUSES = ("stereotype", "default", "undirected")
 """The causes of bias that a mixture trains, in the order of its levels."""
+STYLES = {
+    "snli": ("sentence1", "sentence2", "gold_label", "pairID"),
+    "mnli": ("sentence1", "sentence2", "gold_label", "pairID"),
+    "ocnli": ("sentence1", "sentence2", "label", "id"),
+    "jnli": ("sentence1", "sentence2", "label", "sentence_pair_id"),
+    "jsick": ("sentence_A_Ja", "sentence_B_Ja", "entailment_label_Ja", "pair_ID"),
+    "jsick-en": ("sentence_A_En", "sentence_B_En", "entailment_label_En", "pair_ID"),
+    "sick": ("sentence_A", "sentence_B", "entailment_label", "pair_ID"),
+    "hf": ("premise", "hypothesis", "label", "id"),
+}
+"""Column styles by name: premise, hypothesis, gold label, id. ``hf`` numbers its labels in LABELS order."""
 _LEAST = 3
 _LEVELS = "START:STOP:STEP or NUMBER,NUMBER"
 _ABOVE_0: Rule = (lambda value: 0 < value < math.inf, "a number above 0")
@@ -186,11 +197,7 @@ class DeviceSettings(Settings):
 class TrainSettings(DeviceSettings):
     """How a run is carried out; nothing here changes what a seed learns, but for the arithmetic of the device."""
 
-    style: str | None = setting(
-        None,
-        "Column style of the files; default: found.",
-        choices=("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf"),
-    )
+    style: str | None = setting(None, "Column style of the files; default: found.", choices=tuple(STYLES))
     log: Sequence[str] = setting(
         (), "Also log there; may be repeated.", choices=("tensorboard", "mlflow", "wandb"), repeated=True
     )

@@ -26,7 +26,6 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli.encoders.bilstm import arithmetic
 from evenli.encoders.vectors import WordVectors
 from evenli.training.bilstm_epoch import EncoderTrainer, PairTokens, features
 from evenli.training.data import Examples
@@ -65,10 +64,11 @@ class GraphedTrainer(EncoderTrainer):
     def __init__(self, vectors: WordVectors, train: Examples, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
         super().__init__(vectors, train, recipe, seed=seed, device=device)
         self._on_cuda = device.startswith("cuda")
-        self._type = torch.bfloat16 if self._on_cuda else torch.float32
+        self._table_type = torch.bfloat16 if self._on_cuda else torch.float32
         gates, hidden = 4 * recipe.hidden, recipe.hidden
         shapes = ((2, gates, vectors.dimension), (2, gates, hidden), (2, gates))
-        self._copies = [torch.empty(shape, dtype=self._type, device=device).requires_grad_() for shape in shapes]
+        self._copies = [torch.empty(shape, dtype=self._table_type, device=device).requires_grad_() for shape in shapes]
+        self._leaves = [*self._copies, *self._head.parameters()]
         # A tensor, because a number would be recorded with the step and never change.
         self._lr = torch.zeros((), device=device)
         self._recorded: dict[int, tuple[Any, _Padded, Any, Any]] = {}
@@ -80,12 +80,11 @@ class GraphedTrainer(EncoderTrainer):
         super().load_state(state)
         self._refresh()
 
-    def step(self, batch: Any, lr: float) -> tuple[Any, Any]:
+    def step(self, batch: Any, lr: Any) -> tuple[Any, Any]:
         """One step of SGD; what it returns is overwritten by the next one."""
         full = batch.pairs == self.recipe.batch_size
         if not (self._on_cuda and full and batch.time <= _RECORDED):
-            self._lr.fill_(lr)
-            return self._train(batch)
+            return super().step(batch, self._lr.fill_(lr))
         # One recording per length; a shorter last batch has other shapes and is rare, so it is run as it is.
         if batch.time not in self._recorded:
             self._recorded[batch.time] = self._record(batch)
@@ -95,21 +94,12 @@ class GraphedTrainer(EncoderTrainer):
         graph.replay()
         return loss, right
 
-    def _train(self, batch: _Padded) -> tuple[Any, Any]:
-        with arithmetic(self.device, self.dtype):
-            logits, labels = self._logits(batch), batch.labels
-            loss = F.cross_entropy(logits, labels, reduction="sum")
-            leaves = [*self._copies, *self._head.parameters()]
-            w_x, w_h, bias, *head = torch.autograd.grad(loss / batch.pairs, leaves)
-            # torch's LSTM has two biases whose sum counts: each has the gradient of the sum.
-            lstm = [part for way in range(2) for part in (w_x[way], w_h[way], bias[way], bias[way])]
-            self._descend([*lstm, *head], self._lr)
-            self._refresh()
-            return loss.detach(), (logits.detach().argmax(1) == labels).sum()
-
-    def _norms(self, gradients: Sequence[Any]) -> list[Any]:
-        # Private, but what torch.nn.utils.clip_grad_norm_ calls as well: one kernel for all of them.
-        return list(torch._foreach_norm(gradients, dtype=torch.float32))
+    def _descend(self, gradients: Sequence[Any], lr: Any) -> None:
+        w_x, w_h, bias, *head = gradients
+        # torch's LSTM has two biases whose sum counts: each has the gradient of the sum.
+        lstm = [part for way in range(2) for part in (w_x[way], w_h[way], bias[way], bias[way])]
+        super()._descend([*lstm, *head], lr)
+        self._refresh()
 
     def _record(self, batch: _Padded) -> tuple[Any, _Padded, Any, Any]:
         """Record the step of a length; it is run once before, at a learning rate of 0, so that all is set up."""
@@ -119,11 +109,11 @@ class GraphedTrainer(EncoderTrainer):
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._train(buffer)
+            super().step(buffer, self._lr)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            loss, right = self._train(buffer)
+            loss, right = super().step(buffer, self._lr)
         return graph, buffer, loss, right
 
     def _refresh(self) -> None:
@@ -161,9 +151,8 @@ class GraphedTrainer(EncoderTrainer):
 
     def _upload(self) -> None:
         if len(self._table) < len(self.vocabulary):
-            self._table = torch.from_numpy(self.vocabulary.matrix()).to(self.device, self._type)
-            # A recorded step reads the table where it was.
-            self._recorded.clear()
+            self._recorded.clear()  # a recorded step reads the table where it was
+        super()._upload()
 
 
 def _numbers(data: PairTokens, rows: NDArray[np.int64], time: int) -> NDArray[np.int32]:

@@ -91,8 +91,7 @@ class Resident:
 
     def batch(self, rows: Any, length: int) -> tuple[Any, Any, Any]:
         """Token ids, segment ids and a mask that is true on tokens, each [rows, length]."""
-        ids, types, keep = self._cut(rows, *self._all, length)
-        return ids, types, keep
+        return self._cut(rows, *self._all, length)  # type: ignore[no-any-return]
 
 
 def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int) -> tuple[Any, Any, Any]:

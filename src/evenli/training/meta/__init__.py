@@ -1,14 +1,14 @@
 """Meta-evaluation: train models whose bias is known, and see which measures rank them.
 
-Three stages share one directory and can run on three machines: ``prepare`` writes the pairs and their labels,
-``train_sweep`` trains one model per seed and level and stores its logits, ``score_sweep`` computes every measure from
-those. ``meta_evaluation`` does all three.
+Three stages share one directory and can run on three machines: ``controlled.prepare`` writes pairs and labels,
+``training.train_sweep`` trains one model per seed and level and stores its logits, ``scoring.score_sweep`` computes
+every measure from those. ``meta_evaluation`` does all three; each is imported when it begins, because preparing needs
+no torch and training no polars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +20,8 @@ from evenli.training.recipe import SweepSettings as SweepSettings
 from evenli.training.recipe import complete_design
 
 if TYPE_CHECKING:
-    from evenli.training.meta.controlled import prepare as prepare
-    from evenli.training.meta.controlled import write_controlled as write_controlled
     from evenli.training.meta.scoring import Own
-    from evenli.training.meta.scoring import score_sweep as score_sweep
     from evenli.training.meta.sweep import SweepResult
-    from evenli.training.meta.training import train_sweep as train_sweep
-
-_STAGES = {"controlled": ("prepare", "write_controlled"), "training": ("train_sweep",), "scoring": ("score_sweep",)}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a stage on first use: preparing needs no torch, training no polars."""
-    for module, functions in _STAGES.items():
-        if name in functions:
-            return getattr(import_module(f"evenli.training.meta.{module}"), name)
-    raise AttributeError(f"module 'evenli.training.meta' has no attribute '{name}'")
 
 
 def meta_evaluation(

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evenli.core.blocks import Block, Fact
-from evenli.core.console import table
+from evenli.core.console import table, titled
 from evenli.core.drawing import WIDTH, drawn, inline, load_altair, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import interval, number, p_value, percent, printable, signed
@@ -57,7 +57,6 @@ def _print_responses(results: SweepResult, console: Console) -> None:
     ]
     # A model learns less than it is taught; the slopes on what it learnt show the measure alone.
     for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
-        console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
         rows = []
         for response in shown:
@@ -68,7 +67,8 @@ def _print_responses(results: SweepResult, console: Console) -> None:
             ]
             rows.append([response.title, *cells, fit])
         main = [at for at, response in enumerate(shown) if response.measure in CAUSE_MEASURES]
-        console.print(table(heads, rows, main, tight=True))
+        heading = f"Change of the score per unit of each cause {title}"
+        titled(heading, table(heads, rows, main, tight=True), console)
     console.print(
         f"The models learnt {percent(share['mean'])} of what they were taught (lowest {percent(share['lowest'])}). "
         "±: 95% interval over seeds, from three on; fit: share of the variance that straight lines explain.",
@@ -96,8 +96,7 @@ def _print_bias(results: SweepResult, console: Console) -> None:
             "the scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
             style="yellow",
         )
-    console.print("\nHow the scores follow the bias rate (mean over seeds)", style="italic")
-    console.print(_associations(results))
+    titled("How the scores follow the bias rate (mean over seeds)", _associations(results), console)
     # Measures with the same reason share a line; reasons begin with what is missing: "no corr.: the score is ...".
     reasons: dict[str, list[str]] = {}
     for entry in results.measures:

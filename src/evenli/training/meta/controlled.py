@@ -339,7 +339,10 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
             "evaluation": evaluation.card().to_dict(),
             "pairs": {"train": len(train), "dev": len(dev), "evaluation": len(evaluation)},
         }
-        pairs = {"train": _rows(train), "dev": _rows(dev), "evaluation": evaluation.frame.rows(named=True)}
+        pairs = {
+            split: [{"premise": p, "hypothesis": h} for p, h in zip(own.premises, own.hypotheses, strict=True)]
+            for split, own in (("train", train), ("dev", dev))
+        } | {"evaluation": evaluation.frame.rows(named=True)}
         folder.create(header, pairs, labels)
         return folder.header
 
@@ -358,7 +361,3 @@ def _evaluation(design: Design) -> PairSet:
     trained = full.frame.filter((pl.col("subset") == "NS") & pl.col("occupation").is_in(list(neutral)))
     frame = pl.concat([stereotyped, trained])
     return PairSet(f"{down.name}, NS words of training", down.suite, design.lang, frame, source=down.source)
-
-
-def _rows(pairs: ControlledPairs) -> list[dict[str, str]]:
-    return [{"premise": p, "hypothesis": h} for p, h in zip(pairs.premises, pairs.hypotheses, strict=True)]

@@ -20,6 +20,7 @@ from evenli.core.parse import csv_line, parse_json_object
 from evenli.core.record import Record, RecordError
 from evenli.core.store import RunDir
 from evenli.training.meta.mixture import Levels
+from evenli.training.progress import changes
 from evenli.training.recipe import Design
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ class MetaFolder:
 
     def check_design(self, design: Design) -> None:
         """Refuse a design other than the one that was prepared."""
-        if changes := _changes(asdict(self.design), asdict(design)):
-            raise RunError(f"{self.path} was prepared with other settings ({changes}); choose another directory (-o)")
+        if changed := changes(asdict(self.design), asdict(design)):
+            raise RunError(f"{self.path} was prepared with other settings ({changed}); choose another directory (-o)")
 
     def create(
         self,
@@ -200,8 +201,8 @@ class MetaFolder:
     def check_recipe(self, recipe: Mapping[str, Any]) -> None:
         """Refuse settings of the training that are not those of the models that are stored."""
         before = self.training()
-        if before and (changes := _changes(before.recipe, recipe)):
-            raise RunError(f"{self.path} has another recipe ({changes}); leave it out or choose another directory (-o)")
+        if before and (changed := changes(before.recipe, recipe)):
+            raise RunError(f"{self.path} has another recipe ({changed}); leave it out or choose another directory (-o)")
 
     def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
         """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
@@ -209,7 +210,7 @@ class MetaFolder:
         if before is None:
             self._dir.write_json(_TRAINING, Training(name, fingerprint, dict(recipe)).to_dict())
             return
-        differs = [_changes(before.recipe, recipe)]
+        differs = [changes(before.recipe, recipe)]
         # A base that was moved is still the same base: only its files count.
         if before.base != fingerprint:
             differs.insert(0, f"base model was {before.name} ({before.base[:8]}), now {name} ({fingerprint[:8]})")
@@ -239,10 +240,3 @@ class MetaFolder:
 def _level(stored: float | list[float]) -> float | Levels:
     """A level as JSON has it."""
     return tuple(stored) if isinstance(stored, list) else stored
-
-
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs, as text; only what is given now is compared."""
-    return "; ".join(
-        f"{name} was {before.get(name)}, now {value}" for name, value in now.items() if before.get(name) != value
-    )

@@ -12,9 +12,9 @@ import torch
 from evenli.audit.models.loading import longest_input, pick_device
 from evenli.core.format import percent
 from evenli.training.base import load_base
-from evenli.training.data import Examples, FlatTokens, tokenise
+from evenli.training.data import Examples, tokenise
 from evenli.training.loop import Trainer
-from evenli.training.meta.folder import SPLITS, MetaFolder, SweepCell
+from evenli.training.meta.folder import SPLITS, MetaFolder
 from evenli.training.meta.mixture import Levels, learnt
 from evenli.training.progress import ProgressLine, accuracy, clock
 from evenli.training.recipe import SweepSettings, make_recipe
@@ -57,49 +57,37 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
             )
         # All models share the tokens; only labels change between them.
         limit = longest_input(start.model.config, recipe.max_length)
-        train, *held_out = (tokenise(_examples(folder.pairs(split)), start.tokenizer, limit) for split in SPLITS)
+        train, dev, evaluation = (tokenise(_examples(folder.pairs(split)), start.tokenizer, limit) for split in SPLITS)
         trainer = Trainer(start.model, train, recipe, device=place, graph=settings.graph, fresh=start.fresh)
         done = len(cells) - len(missing)
         there = f", {done} of {len(cells)} are there already" if done else ""
         progress.note(f"{len(missing)} models, {trainer.steps:,} steps each from {start.name} on {place}{there}")
-        _train_cells(folder, trainer, missing, held_out, progress)
+        began = time.monotonic()
+        # Compiling takes most of a minute and serves every model of the sweep.
+        trainer.warm_up(len(missing), progress.note)
+        words, balanced = folder.header["words"], folder.design.balanced
+        for number, cell in enumerate(missing, 1):
+            started, loss = time.monotonic(), float("nan")
+            labels = folder.labels(cell.axis, cell.level)
+            # Back to the base weights: compiled steps and captured graphs stay valid.
+            trainer.reset(cell.seed)
+            trainer.set_labels(labels[: len(train)])
+            for report in trainer.run(every=200):
+                loss = report.loss
+                progress.report(report, trainer)
+            answers = trainer.logits(dev)
+            share, seconds = accuracy(answers, labels[len(train) :]).value, time.monotonic() - started
+            facts: dict[str, float | Levels] = {"loss": loss, "dev_accuracy": share, "seconds": seconds}
+            if isinstance(cell.level, tuple):
+                facts["learnt"] = learnt(cell.level, words, answers.argmax(axis=1), balanced=balanced)
+            folder.store(cell, trainer.logits(evaluation), facts)
+            # The estimate contains the compilation, so it falls a little faster than the clock.
+            left = (time.monotonic() - began) / number * (len(missing) - number)
+            progress.note(
+                f"{number}/{len(missing)} {cell.name}: held-out accuracy {percent(share, 1)}, "
+                f"{seconds:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
+            )
     return len(missing)
-
-
-def _train_cells(
-    folder: MetaFolder,
-    trainer: Trainer,
-    cells: Sequence[SweepCell],
-    held_out: Sequence[FlatTokens],
-    progress: ProgressLine,
-) -> None:
-    began = time.monotonic()
-    # Compiling takes most of a minute and serves every model of the sweep.
-    trainer.warm_up(len(cells), progress.note)
-    dev, evaluation = held_out
-    words, balanced = folder.header["words"], folder.design.balanced
-    count = len(trainer.data)
-    for number, cell in enumerate(cells, 1):
-        started, loss = time.monotonic(), float("nan")
-        labels = folder.labels(cell.axis, cell.level)
-        # Back to the base weights: compiled steps and captured graphs stay valid.
-        trainer.reset(cell.seed)
-        trainer.set_labels(labels[:count])
-        for report in trainer.run(every=200):
-            loss = report.loss
-            progress.report(report, trainer)
-        answers = trainer.logits(dev)
-        share, seconds = accuracy(answers, labels[count:]).value, time.monotonic() - started
-        facts: dict[str, float | Levels] = {"loss": loss, "dev_accuracy": share, "seconds": seconds}
-        if isinstance(cell.level, tuple):
-            facts["learnt"] = learnt(cell.level, words, answers.argmax(axis=1), balanced=balanced)
-        folder.store(cell, trainer.logits(evaluation), facts)
-        # The estimate contains the compilation, so it falls a little faster than the clock.
-        left = (time.monotonic() - began) / number * (len(cells) - number)
-        progress.note(
-            f"{number}/{len(cells)} {cell.name}: held-out accuracy {percent(share, 1)}, "
-            f"{seconds:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
-        )
 
 
 def _examples(rows: Sequence[Mapping[str, str]]) -> Examples:
