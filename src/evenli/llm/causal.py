@@ -36,7 +36,7 @@ _ALIKE = {"float32": 1e-2, "bfloat16": 0.25, "float16": 0.1}
 
 
 @dataclass(frozen=True)
-class Question:
+class PairTokens:
     """The tokens of one pair: for each view what follows the shared beginning."""
 
     premise: int  # pairs with one number have one premise
@@ -117,12 +117,12 @@ class CausalModel:
             columns.append([row[len(shared) :] for row in rows])
         numbers = {premise: at for at, premise in enumerate(dict.fromkeys(premises))}
         known = [numbers[premise] for premise in premises]
-        items = [Question(*fields) for fields in zip(known, zip(*columns, strict=True), strict=True)]
+        items = [PairTokens(*fields) for fields in zip(known, zip(*columns, strict=True), strict=True)]
         if self._packs is None:
             self._packs = self._can_pack(items)
         return Prepared(items, np.array([len(item.endings[0]) for item in items], dtype=np.int32))
 
-    def logits(self, items: Sequence[Question]) -> NDArray[np.float32]:
+    def logits(self, items: Sequence[PairTokens]) -> NDArray[np.float32]:
         """Ask a batch in every view."""
         scores = np.empty((len(items), len(self.views), len(LABELS)), dtype=np.float64)
         with loading.inference(self._torch, self._device, self.info.name):
@@ -133,13 +133,13 @@ class CausalModel:
             mass = np.exp(np.logaddexp.reduce(scores, axis=2))
             return prompts.combine(scores, mass, self.views, self._prior)
 
-    def plan(self, items: Sequence[Question]) -> Iterator[NDArray[np.int64]]:
+    def plan(self, items: Sequence[PairTokens]) -> Iterator[NDArray[np.int64]]:
         """Positions of items that are asked together: the hypotheses of a premise are not parted."""
         # Endings in the first view stand for all: in the others they are as long, but for a few tokens.
         endings = [item.endings[0] for item in items]
         return packing.batches([item.premise for item in items], endings, self.token_budget)
 
-    def _can_pack(self, items: Sequence[Question]) -> bool:
+    def _can_pack(self, items: Sequence[PairTokens]) -> bool:
         """Whether the network takes packed rows: some questions are asked both ways, and must get the same answer."""
         longest = max(map(len, self._shared)) + packing.WIDEST
         windows = [getattr(self._model.config, name, None) for name in ("sliding_window", "attention_window_size")]
@@ -147,14 +147,14 @@ class CausalModel:
         if narrow or "position_ids" not in inspect.signature(self._model.forward).parameters:
             return False
         # A family as packed rows have it, and a stranger beside it.
-        few = [Question(0, items[at].endings) for at in (*next(self.plan(items))[:2], -1)]
+        few = [PairTokens(0, items[at].endings) for at in (*next(self.plan(items))[:2], -1)]
         try:
             with self._torch.inference_mode(), np.errstate(invalid="ignore"):
                 return bool(np.abs(self._packed(0, few) - self._plain(0, few)).max() < _ALIKE[self.info.dtype])
         except (RuntimeError, ValueError, TypeError, NotImplementedError):
             return False
 
-    def _packed(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
+    def _packed(self, view: int, items: Sequence[PairTokens]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, the hypotheses of a premise in one row."""
         endings = [item.endings[view] for item in items]
         scores = np.empty((len(items), len(LABELS)))
@@ -198,7 +198,7 @@ class CausalModel:
         ]
         return np.asarray(torch.stack(scores, dim=1).double().cpu().numpy()).reshape(rows, size, len(LABELS))
 
-    def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
+    def _plain(self, view: int, items: Sequence[PairTokens]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, one question a row."""
         scores = np.empty((len(items), len(LABELS)))
         lengths = np.array([len(item.endings[view]) for item in items])

@@ -72,14 +72,14 @@ def her_is_possessive(parts: Sequence[str], index: int) -> bool:
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined
-    view = View(parts, index)
-    if not view.next:
+    near = Nearby(parts, index)
+    if not near.next:
         # "her's" for "hers", and compounds such as "down-on-her-luck"
         joint = parts[index + 1] if index + 2 < len(parts) else ""
         return joint == "-" or (joint in {"'", "’"} and parts[index + 2].lower() == "s")
-    if view.hyphen(1):
+    if near.hyphen(1):
         return True
-    decisions = (rule(view, view.prev, view.next, view.next2) for rule in _HER_RULES)
+    decisions = (rule(near, near.prev, near.next, near.next2) for rule in _HER_RULES)
     return next((decision for decision in decisions if decision is not None), True)
 
 
@@ -88,22 +88,22 @@ def his_is_determiner(parts: Sequence[str], index: int) -> bool:
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined
-    view = View(parts, index)
-    word, after = view.next, view.next2
+    near = Nearby(parts, index)
+    word, after = near.next, near.next2
     if not word:
         return index + 2 < len(parts) and parts[index + 1] == "-"
-    if view.hyphen(1):
+    if near.hyphen(1):
         return True
     # Function words that may open a noun group: "his every move", "his then wife", "his own".
     if word in {"every", "like", "near", "down", "off", "over", "inside", "outside", "under"}:
-        return not view.ends(2)
+        return not near.ends(2)
     if word in words.before_noun or word in {"then", "now", "much", "once", "very"}:
         return bool(after) and after not in words.auxiliary and after not in words.preposition
     if word in {"will", "might", "can", "own"}:
-        return word == "own" or bool(view.prev)
+        return word == "own" or bool(near.prev)
     if word in words.function:
         return False
-    if view.prev == "of" and view.prev2 and not view.noun_behind_modifiers(1):
+    if near.prev == "of" and near.prev2 and not near.noun_behind_modifiers(1):
         # "a friend of his sitting on the wall", "a cousin of his named Bob"
         noun = word in words.ing_noun or word in words.gerund_noun or word == "having"
         verbal = word.endswith("ing") and bool(after) and not noun
@@ -126,40 +126,40 @@ def _coordinated(parts: Sequence[str], index: int) -> bool | None:
     """The partner of a pair of pronouns decides for both: "his or her bag", "him/her"."""
     joint, left = _partner(parts, index, -1)
     if (joint and left == "his") or (joint in {"/", "or"} and left == "him"):
-        return left == "his" and bool(View(parts, index).next)
+        return left == "his" and bool(Nearby(parts, index).next)
     joint, right = _partner(parts, index, 1)
     if joint in {"/", "or"} and right in {"him", "hers", "himself", "herself"}:
         return right.endswith("self")
-    if not joint or right not in words.possessive or View(parts, index + (2 if joint == "/" else 4)).ends(1):
+    if not joint or right not in words.possessive or Nearby(parts, index + (2 if joint == "/" else 4)).ends(1):
         return None
     if joint == "and" and parts[index].lower() == "her":
         # "for her and my mother" is an object; "Her and my tickets" is not
-        return True if not View(parts, index).prev else None
+        return True if not Nearby(parts, index).prev else None
     return True
 
 
-def _her_time(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_time(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """When something happened: "fired her last week", but "on her last week"."""
     if word in {"last", "next"} and (after in words.time or after == "to"):
         return prev in words.preposition and after != "to"
     if (word in words.number and after in words.time) or (word == "first" and not after):
         return prev in words.preposition
     if word in words.date:
-        return prev in words.preposition or not view.ends(2)
+        return prev in words.preposition or not near.ends(2)
     # "her then husband", "her now famous song", but "saw her then"
     if word in {"then", "now", "still", "once"}:
-        return after in words.recipients or (is_modifier(after) and view.noun_behind_modifiers(2))
+        return after in words.recipients or (is_modifier(after) and near.noun_behind_modifiers(2))
     return None
 
 
-def _her_direction(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_direction(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """Nouns and adjectives that are also adverbs of place: "took her home", "her home town", "on her back"."""
     if word in {"back", "home"}:
         if prev in words.preposition or (prev not in words.move and after not in words.determiner):
             return True
         return word == "home" and after in words.home_noun
     if word in {"inside", "outside", "upstairs", "downstairs", "indoors", "outdoors", "overnight"}:
-        return not view.ends(2)
+        return not near.ends(2)
     # "put her right back", but "her right hand"
     if word == "right":
         return after not in words.behind_right
@@ -168,7 +168,7 @@ def _her_direction(view: View, prev: str, word: str, after: str) -> bool | None:
     return None
 
 
-def _her_degree(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_degree(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """Numbers, degree, auxiliaries that are nouns: "her very first car", "gave her two", "against her will"."""
     if word == "very":
         return after not in {"much", "well", "hard", "little", "often", "badly", "highly", ""}
@@ -181,24 +181,24 @@ def _her_degree(view: View, prev: str, word: str, after: str) -> bool | None:
         opens = words.preposition | words.conjunction | words.determiner
         return word == "only" and bool(after) and after not in opens
     if word in {"more", "less", "most"}:
-        return prev not in words.give and not view.ends(2)
+        return prev not in words.give and not near.ends(2)
     if word in words.number or word.isdigit():
         return prev not in words.give_or_bring and not (word == "one" and after == "of")
     if word in {"will", "might"}:
         behind = prev in words.preposition or prev == "all"
-        return not after or (behind and view.ends(2))
+        return not after or (behind and near.ends(2))
     return after == "of" if word == "can" else None
 
 
-def _her_idiom(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_idiom(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """Fixed phrases, and what someone is called: "called her Anna", "elected her mayor"."""
-    if (word, after, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
+    if (word, after, near.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
         return False
-    named = view.parts[view.index + 2][:1].isupper() and not view.shouted and word not in words.recipients
-    return False if (prev in words.naming and named) or (prev in words.appoint and view.ends(2)) else None
+    named = near.parts[near.index + 2][:1].isupper() and not near.shouted and word not in words.recipients
+    return False if (prev in words.naming and named) or (prev in words.appoint and near.ends(2)) else None
 
 
-def _her_adverb(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_adverb(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """Function words never follow a possessive; adverbs do only before a modifier and its noun."""
     if word in words.function:
         return False
@@ -206,21 +206,21 @@ def _her_adverb(view: View, prev: str, word: str, after: str) -> bool | None:
         return None
     # "her newly painted house", but "saw her slowly walking"
     if is_modifier(after) or after.endswith("ing"):
-        return view.noun_behind_modifiers(2)
+        return near.noun_behind_modifiers(2)
     with_verb = prev in words.perceive or prev in words.let or prev in words.make
-    return not (with_verb or view.ends(2) or view.ends(3))
+    return not (with_verb or near.ends(2) or near.ends(3))
 
 
-def _her_verb(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_verb(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """Infinitives behind let, make, see; finite verbs behind a phrase of place. None leaves it to later rules."""
-    closed = view.ends(2) or after == "back"
+    closed = near.ends(2) or after == "back"
     has_object = after in words.next_phrase
     if prev in words.let and (word in words.verb or (has_object and word not in words.recipients)):
         return False
     if word in words.verb and (prev in words.make or prev in words.perceive or prev in words.have):
         return None if _is_noun_behind(prev, word, closed, has_object) else False
     # "the man behind her laughs": the subject stands before the phrase of place.
-    place = view.place
+    place = near.place
     beside = place and prev not in {"with", "by", "at"}
     is_verb = (
         (word in words.past and word not in {"left", "felt", "lay"} and (closed or place))
@@ -246,14 +246,14 @@ def _is_noun_behind(prev: str, word: str, closed: bool, has_object: bool) -> boo
     return word in words.noun_verb and not (closed and word not in words.noun_first)
 
 
-def _her_ing(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_ing(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """A word on -ing is verb form, modifier or noun: "saw her running", "her running shoes", "her singing"."""
     noun_only = word in words.ing_noun or word.endswith(("swing", "string", "thing"))
     if not word.endswith("ing") or len(word) < 5 or noun_only:
         return None
-    if not view.ends(2):
+    if not near.ends(2):
         # "saw her riding horses", but "saw her riding teacher"
-        seen = prev in words.perceive or (view.place and prev not in {"with", "by", "at"})
+        seen = prev in words.perceive or (near.place and prev not in {"with", "by", "at"})
         return not (seen and word in words.transitive_ing and after not in words.recipient)
     if after in words.next_phrase:
         return False
@@ -261,18 +261,18 @@ def _her_ing(view: View, prev: str, word: str, after: str) -> bool | None:
     if noun and (prev.startswith("show") or (prev == "with" and not after)):
         return True
     # "a photo of her dancing", "the man beside her reading"
-    pictured = prev == "of" and view.prev2 in words.picture
-    if pictured or prev in words.perceive or (view.place and prev not in {"by", "at"}):
+    pictured = prev == "of" and near.prev2 in words.picture
+    if pictured or prev in words.perceive or (near.place and prev not in {"by", "at"}):
         return False
     return noun or not prev or after in {"", "and"} or (prev in words.preposition and prev != "to")
 
 
-def _her_two_objects(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_two_objects(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """A bare plural or mass noun behind a verb of giving is the gift, *her* the receiver: "gave her flowers"."""
     if prev not in words.give_or_bring:
         return None
-    count = next((count for count in range(1, 4) if view.ends(count + 1)), 4)
-    stop, last = view.after(count + 1), view.after(count)
+    count = next((count for count in range(1, 4) if near.ends(count + 1)), 4)
+    stop, last = near.after(count + 1), near.after(count)
     # "gave her dog water", "gave her flowers to a friend": another receiver is named.
     if word in words.recipients or last in words.recipients:
         return True
@@ -284,11 +284,11 @@ def _her_two_objects(view: View, prev: str, word: str, after: str) -> bool | Non
     return False if plural and prev in words.give else None
 
 
-def _her_modifier(view: View, prev: str, word: str, after: str) -> bool | None:
+def _her_modifier(near: Nearby, prev: str, word: str, after: str) -> bool | None:
     """An adjective or participle that no noun follows belongs to the verb: "made her happy"."""
     if not (is_adjective(word) or is_participle(word)):
         return None
-    if word in {"favorite", "favourite", "young", "good", "left"} or view.noun_behind_modifiers(1):
+    if word in {"favorite", "favourite", "young", "good", "left"} or near.noun_behind_modifiers(1):
         return True
     # "on her white": behind a preposition an adjective alone is a noun
     return is_adjective(word) and prev in words.preposition
@@ -300,7 +300,7 @@ _OF_ONE_WORD = (_her_time, _her_direction, _her_degree, _her_idiom, _her_adverb)
 _HER_RULES = (*_OF_ONE_WORD, _her_verb, _her_ing, _her_two_objects, _her_modifier)
 
 
-class View:
+class Nearby:
     """The words around one place of a split text, lower-cased; an empty string where the phrase ends."""
 
     def __init__(self, parts: Sequence[str], index: int) -> None:
@@ -343,7 +343,7 @@ class View:
             if not word:
                 # "her white, fluffy cat": go on behind the comma if what stands there can be a noun group.
                 comma = at < len(self.parts) and self.parts[at - 1].strip() == ","
-                return comma and self.parts[at].lower().endswith(_MODIFIER_ENDINGS) and not View(self.parts, at).ends(1)
+                return comma and self.parts[at].lower().endswith(_MODIFIER_ENDINGS) and not Nearby(self.parts, at).ends(1)
             if word in {"and", "but", "yet"} and is_modifier(self.after(place + 1)):
                 continue
             if self.hyphen(place):
