@@ -343,7 +343,9 @@ class Nearby:
             if not word:
                 # "her white, fluffy cat": go on behind the comma if what stands there can be a noun group.
                 comma = at < len(self.parts) and self.parts[at - 1].strip() == ","
-                return comma and self.parts[at].lower().endswith(_MODIFIER_ENDINGS) and not Nearby(self.parts, at).ends(1)
+                return (
+                    comma and self.parts[at].lower().endswith(_MODIFIER_ENDINGS) and not Nearby(self.parts, at).ends(1)
+                )
             if word in {"and", "but", "yet"} and is_modifier(self.after(place + 1)):
                 continue
             if self.hyphen(place):
