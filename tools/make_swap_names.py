@@ -33,7 +33,7 @@ def main(source: Path) -> None:
             if int(row["year"]) in YEARS:
                 births[row["sex"]][row["name"]] += int(row["count"])
     # A name such as King or Princess cannot be mapped both as a word and as a name.
-    with (DATA / "swap_words.csv").open(encoding="utf-8") as stream:
+    with (DATA / "swap_words_en.csv").open(encoding="utf-8") as stream:
         words = {row[side].capitalize() for row in csv.DictReader(stream) for side in ("male", "female")} | PLACEHOLDERS
     male = ranked(births["M"], births["F"], words)
     female = ranked(births["F"], births["M"], words)

@@ -30,7 +30,7 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from evenli.core.errors import EvenliError
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.training.data import read_examples
 from evenli.training.nli import TrainSettings, evaluate, train
 from evenli.training.progress import accuracy, accuracy_text

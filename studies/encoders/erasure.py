@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.suites.dev2020 import load_dev_lists
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.encoders import mitigation as fitting
 from evenli.encoders.base import EmbeddingCache, load_encoder
 from evenli.encoders.gendered import GenderedSet, SentencePair, gendered_set, probe_text, read_gendered

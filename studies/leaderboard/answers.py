@@ -25,9 +25,9 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.results import Competence
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate
 from evenli.core.io import write_atomic
 from evenli.core.labels import LABELS
+from evenli.core.record import Estimate
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample

@@ -19,9 +19,8 @@ from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load
 from evenli.core.binary import write_csv
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Estimate
 from evenli.core.io import hash_files, hash_text, read_json, to_plain, write_atomic, write_json
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import Estimate, Number, Numbers, Record
 
 KIND = "leaderboard"
 SCHEMA = 1

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number
 from evenli.core.page import fill, write_page
+from evenli.core.record import Estimate
 from studies.leaderboard.board import MAIN, Board, BoardRow, rank_groups, read_board, write_board
 
 COLUMNS = {

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from evenli.audit.results import Competence
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.stats.measure import measures
 from evenli.words import read_table
 from studies.leaderboard.answers import Answers, score_answers, suite_of

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.stats.intervals import estimate_difference
 from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample

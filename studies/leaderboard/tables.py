@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.stats.measure import get_measure
 from studies.leaderboard.answers import Answers, read_answers, sample_of
 from studies.leaderboard.board import BoardRow

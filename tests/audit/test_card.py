@@ -26,8 +26,8 @@ from evenli.audit.report.card import card, command, front_matter, section
 from evenli.audit.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
 from evenli.audit.suites.coal.verdict import CAUSES
 from evenli.core.errors import InputError, MissingExtraError, RunError
-from evenli.core.estimate import Scoring
 from evenli.core.format import printable
+from evenli.core.record import Scoring
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
 cards, table_app = typer.Typer(), typer.Typer()

@@ -27,9 +27,9 @@ from evenli.audit.predictions import COLUMNS, Predictions
 from evenli.audit.report.export import write_comparison
 from evenli.audit.report.terminal import show_comparison
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Scoring
 from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
+from evenli.core.record import Scoring
 from evenli.core.store import with_hash
 from evenli.stats.corrections import holm
 from evenli.stats.measure import measures

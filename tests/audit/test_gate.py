@@ -39,7 +39,7 @@ from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import Clause, get_suite
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import EvenliError, InputError
-from evenli.core.estimate import Scoring
+from evenli.core.record import Scoring
 from evenli.testing import assert_even
 
 FAST = Scoring()

@@ -30,8 +30,8 @@ from evenli.audit.suites.groups.results import (
 )
 from evenli.audit.suites.groups.verdict import judge, summary
 from evenli.core.errors import EvenliError, InputError, ResourceError
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import Estimate, Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, get_measure
 from evenli.stats.measure import measures as list_measures

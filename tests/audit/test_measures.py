@@ -27,8 +27,8 @@ from evenli.audit.suites.coal.results import by_occupation
 from evenli.audit.suites.coal.verdict import refuse
 from evenli.audit.suites.dev2020 import t50_pair, t70_pair
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.core.record import Scoring
 from evenli.stats.intervals import estimate_measures, wilson
 from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
 from evenli.stats.proportion import rank

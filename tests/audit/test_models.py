@@ -16,8 +16,8 @@ from evenli.audit.models import CallableModel, ModelOptions, OutOfMemory, fake_m
 from evenli.audit.models.base import Tokens
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import InputError, LabelError, MissingExtraError, ModelError, RunError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS, label_columns
+from evenli.core.record import Scoring
 
 PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]
 HYPOTHESES = ["the woman waits.", "the man walks in the park with a dog.", "no"]

@@ -20,7 +20,7 @@ from evenli.audit.report.gallery import find_runs
 from evenli.audit.report.html import render, write_reports
 from evenli.core import registry
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
+from evenli.core.record import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
 

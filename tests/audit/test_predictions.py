@@ -31,8 +31,8 @@ from evenli.audit.settings import RunSettings
 from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import LabelOrderError, ModelError, RunError, RunLockedError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
+from evenli.core.record import Scoring
 from evenli.core.store import with_hash
 
 

@@ -20,8 +20,8 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.suites.probe import SUITE, shown
 from evenli.audit.suites.probe.measures import labour_comparison, occupation_curve
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
+from evenli.core.record import Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample

@@ -35,9 +35,9 @@ from evenli.audit.report.html import (
 from evenli.audit.suites.coal.page import AGREEING, agreement, by_direction, by_template, judged, worst
 from evenli.core.drawing import inline_svg
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Scoring
 from evenli.core.io import hash_files
 from evenli.core.page import json_block
+from evenli.core.record import Scoring
 from evenli.core.store import with_hash
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample

@@ -36,7 +36,7 @@ from evenli.audit.suites.probe.build import build_probe
 from evenli.audit.suites.probe.read import read_probe
 from evenli.cli import main
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Scoring
+from evenli.core.record import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
 

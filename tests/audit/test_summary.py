@@ -18,8 +18,8 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import to_markdown
 from evenli.audit.report.terminal import show_results, summarise
 from evenli.core.console import bar_lengths
-from evenli.core.estimate import Scoring
 from evenli.core.labels import LABELS
+from evenli.core.record import Scoring
 
 JARGON = ("entailment", "contradiction", "CoAL", "PS ", "NS ", "stressed", "premise", "hypothesis", "F1")
 

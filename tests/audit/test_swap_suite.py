@@ -16,8 +16,8 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Request, assess_suite, get_suite, load_suite
 from evenli.audit.suites.swap import with_swapped
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample

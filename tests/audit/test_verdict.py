@@ -37,8 +37,8 @@ from evenli.audit.suites.coal.load import load
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
 from evenli.core.errors import InputError, LabelOrderError
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import LABELS
+from evenli.core.record import Estimate, Scoring
 from evenli.stats.sample import Sample
 
 FAST = Scoring()

@@ -34,8 +34,8 @@ from evenli.audit.suites.robust.stability import (
 )
 from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
-from evenli.core.estimate import Estimate
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
 from evenli.words.templates import leaking_words, looks_like

@@ -15,8 +15,8 @@ import pytest
 import evenli
 from evenli.core import registry
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate
 from evenli.core.mitigation import Method
+from evenli.core.record import Estimate
 from evenli.encoders.gendered import gendered_set
 from evenli.encoders.leakage import LeakageReport, Residual
 from evenli.encoders.seat import SeatSettings, seat_tests, texts_of

@@ -26,8 +26,8 @@ from evenli.audit.models import CallableModel, fake_model, load_model
 from evenli.audit.predictions import RunFolder
 from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import InputError, ModelError, RunError
-from evenli.core.estimate import Scoring
 from evenli.core.io import archive_texts, hash_files, read_text, write_atomic
+from evenli.core.record import Scoring
 from evenli.core.store import RunDir, is_stamped, replacing, stamp, with_hash
 from evenli.core.temporary import process_mark
 from evenli.core.terminal import SafeStream

@@ -15,7 +15,7 @@ import evenli
 from evenli.audit.assess import assess
 from evenli.audit.predictions import SCHEMA, Predictions, RunFolder
 from evenli.audit.report.export import results_schema
-from evenli.core.estimate import Scoring
+from evenli.core.record import Scoring
 
 RESULTS = results_schema()
 VALIDATOR = jsonschema.Draft202012Validator(RESULTS)

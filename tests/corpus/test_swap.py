@@ -121,7 +121,7 @@ def test_her_on_real_sentences_with_known_answer(shared_data: Path) -> None:
 # --- twice is once ----------------------------------------------------------------------------------------------
 
 CONTEXT = {"his", "her", "hers", "him"}
-TABLE = read_table("swap_words.csv")
+TABLE = read_table("swap_words_en.csv")
 ONE_TO_ONE = [row for row in TABLE if row["ways"] == "both" and not {row["male"], row["female"]} & CONTEXT]
 GENDERED = [row[side] for row in ONE_TO_ONE for side in ("male", "female")]
 FILLERS = ["the", "reads", "a", "book", "near", "old", "and", "blue", "42", "runs", "slowly", "with", "friends"]

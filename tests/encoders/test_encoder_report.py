@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from evenli.core.drawing import save_chart
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.encoders import commands as command
 from evenli.encoders import comparison
 from evenli.encoders.comparison import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report

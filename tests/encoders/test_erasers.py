@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from evenli.core.errors import InputError, ModelError, RunError
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 from evenli.encoders.direction import bias_of, gender_direction
 from evenli.encoders.eraser import Erased, Eraser, load_eraser, projection
 from evenli.encoders.gendered import FEMALE, MALE

@@ -16,9 +16,9 @@ from evenli.audit.report.export import tables, write_table
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core.binary import write_csv
-from evenli.core.estimate import Scoring
 from evenli.core.io import read_rows
 from evenli.core.parse import csv_line, escape_cell, unescape_cell
+from evenli.core.record import Scoring
 from evenli.corpus.mitigation.swap_file import SwapSettings, swap_corpus
 from evenli.corpus.source import read_records
 

@@ -16,8 +16,8 @@ import evenli
 from evenli.audit.audit import Audit
 from evenli.core.blocks import Block, Cell
 from evenli.core.drawing import Dot, dots
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.page import LIMIT, mark_words, render
+from evenli.core.record import Estimate, Scoring
 from evenli.corpus.mitigation.corpora import fairer_corpus
 from evenli.corpus.mitigation.selection import CorpusSettings
 from evenli.corpus.pages import corpus_page

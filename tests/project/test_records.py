@@ -22,8 +22,7 @@ from evenli.audit.differences import ComparisonResult
 from evenli.audit.gate import gate
 from evenli.audit.predictions import summarise
 from evenli.core.errors import RunError
-from evenli.core.estimate import Estimate
-from evenli.core.record import Number, Record
+from evenli.core.record import Estimate, Number, Record
 from evenli.corpus.mitigation.card import Balance, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.encoders.seat import SeatResult
 from evenli.training.meta.sweep import Ranked, SweepResult

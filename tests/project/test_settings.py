@@ -28,7 +28,7 @@ from evenli.core.settings import (
 )
 
 SOURCE = Path(evenli.__file__).parent
-MODULES = sorted({*SOURCE.rglob("settings.py"), *SOURCE.rglob("recipe.py"), SOURCE / "core" / "estimate.py"})
+MODULES = sorted({*SOURCE.rglob("settings.py"), *SOURCE.rglob("recipe.py"), SOURCE / "core" / "record.py"})
 ELSEWHERE = {"axis", "device", "online", "seed"}
 """Fields that core declares; of a seed the range."""
 SHARED = 3

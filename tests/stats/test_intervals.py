@@ -23,8 +23,8 @@ from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.results import by_occupation
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.core.record import Estimate, Scoring
 from evenli.stats.intervals import (
     LEAST_P,
     _p,

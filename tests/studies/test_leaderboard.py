@@ -19,8 +19,8 @@ from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Estimate
 from evenli.core.labels import LABELS
+from evenli.core.record import Estimate
 from evenli.stats.measure import get_measure
 from studies.leaderboard.__main__ import main
 from studies.leaderboard.answers import Answers, expand, quantise, read_answers, sample_of, score_answers, write_answers

@@ -26,8 +26,8 @@ from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.groups.build import build_groups
 from evenli.audit.suites.groups.results import interactions
 from evenli.core.errors import InputError, ResourceError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import Scoring
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
 from evenli.words.axes import SHIPPED, TIMES, crossing, shipped_names

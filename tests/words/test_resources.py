@@ -39,7 +39,7 @@ def test_every_resource_states_its_source_and_is_intact(card) -> None:
 def test_files_of_the_current_folder_shadow_no_shipped_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = read_table("probe_occupations.csv")
     (tmp_path / "probe_occupations.csv").write_text("occupation,gender,plural\nwizard,male,wizards\n")
-    (tmp_path / "swap_words.csv").write_text("male,female,ways,list\nman,wizard,both,x\n")
+    (tmp_path / "swap_words_en.csv").write_text("male,female,ways,list\nman,wizard,both,x\n")
     (tmp_path / "own.txt").write_bytes(b"\xef\xbb\xbfa\xe2\x80\xa8b\r\n# no\r\nc\r\n")
     monkeypatch.chdir(tmp_path)
     assert read_table("probe_occupations.csv") == shipped

@@ -20,10 +20,10 @@ from evenli.audit.results import AuditResult, Competence, SuiteResult, TopLabel,
 from evenli.audit.suites.base import Request, assess_suite, get_suite, measure_results, refuse
 from evenli.audit.suites.checks import COMPETENT, is_known
 from evenli.core.errors import InputError, LabelOrderError, RunError
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import percent
 from evenli.core.io import to_plain
 from evenli.core.labels import LABELS, canonical_label
+from evenli.core.record import Estimate, Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.measure import Measure, as_measure, is_registered
 from evenli.stats.proportion import share_of

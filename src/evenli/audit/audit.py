@@ -23,10 +23,9 @@ from evenli.audit.suites.base import Request, check_suites, get_suite, load_suit
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.files import read_pairs
 from evenli.core.errors import InputError, RunError, translated
-from evenli.core.estimate import Scoring
 from evenli.core.io import read_json
 from evenli.core.parse import path_of
-from evenli.core.record import Record
+from evenli.core.record import Record, Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import settings_of
 from evenli.core.store import read_manifest

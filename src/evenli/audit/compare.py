@@ -34,8 +34,8 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Suite, get_suite, judging
 from evenli.core.errors import InputError, translated
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.format import number, p_bound, signed
+from evenli.core.record import Estimate, Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.intervals import Interval, estimate_difference, estimate_measures
 from evenli.stats.measure import Measure, get_measure

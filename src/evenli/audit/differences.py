@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from msgspec import field, structs
 
 from evenli.audit.results import DataCard
-from evenli.core.estimate import Scoring
 from evenli.core.format import with_interval
-from evenli.core.record import Number, Record
+from evenli.core.record import Number, Record, Scoring
 from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.corrections import holm
 

@@ -26,11 +26,10 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.results import Timings
 from evenli.core.binary import decoding, read_parquet, silence_fd
 from evenli.core.errors import InputError, RunError, translated
-from evenli.core.estimate import Estimate
 from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
 from evenli.core.parse import check_regular
-from evenli.core.record import Record
+from evenli.core.record import Estimate, Record
 from evenli.core.store import ANEW, RunDir, read_manifest
 from evenli.core.temporary import is_temporary
 from evenli.stats.proportion import share_of

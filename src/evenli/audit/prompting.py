@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.predictions import ABSTAINED, MASS, MINIMUM_MASS, Predictions
-from evenli.core.estimate import MeasureResult, Scoring
 from evenli.core.labels import LABELS
+from evenli.core.record import MeasureResult, Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample, Values

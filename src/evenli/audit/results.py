@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from evenli.core.errors import RunError
-from evenli.core.estimate import Estimate, MeasureResult, Scoring
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import Estimate, MeasureResult, Number, Numbers, Record, Scoring
 from evenli.core.registry import SUITES
 
 VerdictCode = Literal["bias", "error", "undecided", "even", "none"]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
 from evenli.core.labels import label_columns
+from evenli.core.record import Scoring
 from evenli.core.settings import (
     SEEDS,
     Settings,

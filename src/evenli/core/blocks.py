@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from evenli.core.estimate import Estimate
 from evenli.core.format import percent
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.core.record import Estimate
 
 TERMINAL, PAGE, CARD = "terminal", "page", "card"
 """Where blocks are shown: on a terminal, in an HTML report, in a model card."""

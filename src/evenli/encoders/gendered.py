@@ -209,7 +209,7 @@ def _gendered_texts(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[t
     """The texts that state one gender, with their other version; of the others the reasons are counted."""
     # Two versions of a sentence are wanted, whether or not the copy is true of bodies and of named people.
     swapper = Swapper(names=True, conflicts="swap")
-    rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
+    rows = (row for name in ("swap_names.csv", "swap_words_en.csv") for row in read_table(name, ("male", "female")))
     classes = {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}
     for text in texts:
         changes = swapper.swap_document([text]).changes[0]
@@ -278,7 +278,7 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
 def _persons() -> list[tuple[str, str]]:
     """Female and male nouns for one person: the common words of the swap list whose plurals are listed as well."""
     # Words added to the swap later stay out, so that the set and all figures on it stay the same.
-    rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
+    rows = read_table("swap_words_en.csv", ("male", "female", "ways", "list"))
     rows = [row for row in rows if row["ways"] == "both" and row["list"] != "added"]
     listed = {(row["female"], row["male"]) for row in rows}
     common = {row["word"] for row in read_table("gender_word_list.csv", ("word",))}
@@ -296,7 +296,7 @@ def _plural(word: str) -> str:
 @lru_cache(maxsize=1)
 def _common_words() -> frozenset[str]:
     """The words of the swap list, which are no names."""
-    return frozenset(row["female"].lower() for row in read_table("swap_words.csv", ("male", "female")))
+    return frozenset(row["female"].lower() for row in read_table("swap_words_en.csv", ("male", "female")))
 
 
 def _texts(path: Path) -> Iterator[str]:

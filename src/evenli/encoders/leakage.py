@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate
 from evenli.core.extras import need
-from evenli.core.record import Record
+from evenli.core.record import Estimate, Record
 from evenli.encoders.base import Encoder, encode_checked, layers, table
 from evenli.encoders.eraser import Eraser, FloatArray, unit_rows
 from evenli.encoders.gendered import FEMALE, MALE, GenderedSet, ProbeText

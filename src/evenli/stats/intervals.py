@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtridf, stdtrit
 
-from evenli.core.estimate import Estimate, Scoring
+from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
 from evenli.stats.sample import Sample, Values
@@ -218,9 +218,8 @@ def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) 
         return t * math.sqrt(variance), t * math.sqrt(variance)
     # The number of independent answers that would have this variance; clusters make it smaller than the rows.
     n = share * (1 - share) * width**2 / variance
-    middle = (share + t**2 / (2 * n)) / (1 + t**2 / n)
-    half = t / (1 + t**2 / n) * math.sqrt(share * (1 - share) / n + t**2 / (4 * n**2))
-    return width * (share - middle + half), width * (middle + half - share)
+    low, high = wilson(share, n, quantile=t)
+    return width * (share - low), width * (high - share)
 
 
 def _p(value: float, se: float, half: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.core.errors import InputError, translated
-from evenli.core.estimate import Estimate, MeasureResult
+from evenli.core.record import Estimate, MeasureResult
 from evenli.core.registry import DEFAULT_SUITE, MEASURES, SUITES
 from evenli.stats.sample import LogitTable, Sample, Values
 

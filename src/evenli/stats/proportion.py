@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from evenli.core.estimate import Estimate
+from evenli.core.record import Estimate
 
 Array = NDArray[np.float64]
 
 
-def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Ends of the interval of a share of n independent cases (Wilson 1927).
+def wilson(share: float, n: float, level: float = 0.95, *, quantile: float | None = None) -> tuple[float, float]:
+    """Ends of the interval of a share of n independent cases (Wilson 1927); with a quantile of t instead of z.
 
     >>> [round(end, 4) for end in wilson(0.75, 4)]
     [0.3006, 0.9544]
     """
-    z = float(ndtri((1 + level) / 2))
+    z = quantile or float(ndtri((1 + level) / 2))
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     # At 0 and 1 one end is the share itself, but for rounding.

@@ -15,11 +15,10 @@ import torch
 from evenli._version import __version__
 from evenli.audit.models.loading import longest_input, pick_device
 from evenli.core.errors import InputError, ModelError
-from evenli.core.estimate import Estimate
 from evenli.core.format import prose, yaml_text
 from evenli.core.io import to_plain
 from evenli.core.labels import LABELS
-from evenli.core.record import Record
+from evenli.core.record import Estimate, Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, find_repeats, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from evenli.core.binary import read_tensors
 from evenli.core.errors import InputError, RunError, system_failure, translated
-from evenli.core.estimate import Estimate
 from evenli.core.extras import need
 from evenli.core.format import drawn_on, number, percent, printable
 from evenli.core.io import read_text, split_lines, write_atomic
 from evenli.core.parse import parse_json_object
-from evenli.core.record import RecordError
+from evenli.core.record import Estimate, RecordError
 from evenli.core.store import RunDir, read_manifest
 from evenli.stats.proportion import share_of
 

@@ -14,9 +14,9 @@ from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import argument, option, output, suites, with_settings
 from evenli.core.errors import InputError
-from evenli.core.estimate import Scoring
 from evenli.core.extras import check_extra
 from evenli.core.format import printable
+from evenli.core.record import Scoring
 
 _WRITTEN = ("predictions.parquet", "results.json", "run.json")
 

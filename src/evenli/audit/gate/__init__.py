@@ -26,10 +26,9 @@ from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import Clause, get_suite, judging
 from evenli.core.errors import InputError, translated
-from evenli.core.estimate import Scoring
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
-from evenli.core.record import Record
+from evenli.core.record import Record, Scoring
 from evenli.core.registry import SUITES
 from evenli.words.tables import read_toml
 

@@ -22,9 +22,8 @@ from typing import Any, NamedTuple, get_args
 from evenli.audit.results import AuditResult, SuiteResult, VerdictCode
 from evenli.audit.suites.base import get_suite, judging
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate
 from evenli.core.io import to_plain
-from evenli.core.record import Record
+from evenli.core.record import Estimate, Record
 from evenli.core.registry import DEFAULT_SUITE
 
 Value = float | str | bool | None

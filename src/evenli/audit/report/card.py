@@ -24,9 +24,9 @@ from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import get_suite, judging
 from evenli.core.blocks import CARD, Block, Summary, range_of
 from evenli.core.errors import EvenliError, InputError, RunError, message_of, translated
-from evenli.core.estimate import Estimate
 from evenli.core.format import percent, prose
 from evenli.core.io import read_text, write_atomic
+from evenli.core.record import Estimate
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import offered_fields
 from evenli.words import load_axis

@@ -21,12 +21,11 @@ from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import get_suite
 from evenli.core.binary import write_csv
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.extras import need
 from evenli.core.format import p_bound, prose, with_interval
 from evenli.core.io import json_text, write_atomic
 from evenli.core.page import shown
-from evenli.core.record import Record, json_schemas
+from evenli.core.record import Estimate, Record, Scoring, json_schemas
 from evenli.core.registry import SUITES
 from evenli.stats.measure import get_measure
 

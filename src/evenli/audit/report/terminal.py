@@ -21,9 +21,9 @@ from evenli.audit.suites.base import Suite, get_suite, judging
 from evenli.core.blocks import TERMINAL, Block, Summary, range_of
 from evenli.core.console import greyed_out, print_block, print_summary, table, titled
 from evenli.core.errors import EvenliError
-from evenli.core.estimate import Estimate
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.core.record import Estimate
 from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import get_measure
 

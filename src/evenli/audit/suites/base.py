@@ -21,9 +21,9 @@ from evenli.audit.settings import PairSettings
 from evenli.audit.suites.about import About
 from evenli.core.blocks import Block, Fact, Summary
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult, Scoring
 from evenli.core.format import capitalised, interval, number, prose
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import MeasureResult, Scoring
 from evenli.core.registry import SUITES
 from evenli.core.settings import internal
 from evenli.stats.intervals import estimate_measures

@@ -27,11 +27,10 @@ from evenli.audit.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.core.binary import write_csv
 from evenli.core.blocks import Block
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import MeasureResult
 from evenli.core.format import capitalised
 from evenli.core.io import atomic, write_failure
 from evenli.core.labels import LABELS, NEUTRAL
-from evenli.core.record import Numbers
+from evenli.core.record import MeasureResult, Numbers
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table

@@ -28,9 +28,8 @@ from evenli.audit.suites.base import Request, Suite, Texts, gold_codes
 from evenli.audit.suites.files import read_pairs
 from evenli.core.blocks import Block
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult
 from evenli.core.labels import ENTAILMENT, LABELS
-from evenli.core.record import Record
+from evenli.core.record import MeasureResult, Record
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
@@ -131,7 +130,7 @@ def _versions(row: Mapping[str, str], done: Swapped, lang: str) -> list[dict[str
 @cache
 def _gendered(lang: str) -> tuple[frozenset[str], frozenset[str]]:
     """The female and the male words that change."""
-    table = read_table("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv", ("male", "female", "ways"))
+    table = read_table(f"swap_words_{lang}.csv", ("male", "female", "ways"))
     # Of a one-way row only one side changes; the other is neutral.
     male = frozenset(row["male"] for row in table if row["ways"] in {"both", "to_female"})
     female = frozenset(row["female"] for row in table if row["ways"] in {"both", "to_male"})
@@ -242,13 +241,13 @@ class Swap(Suite):
         if request.lang not in LANGUAGES:
             raise InputError(f"suite swap has no language '{request.lang}'; choose {', '.join(LANGUAGES)}")
         if request.data is None:
-            rows = read_table(f"swap_pairs_{request.lang}.csv", ("label", "premise", "hypothesis"))
+            rows = read_table(f"swap_sentences_{request.lang}.csv", ("label", "premise", "hypothesis"))
             pairs = PairSet.from_rows(
                 ({**row, "gold": row["label"]} for row in rows),
                 name="built-in swap",
                 suite="swap",
                 lang=request.lang,
-                source=f"evenli resource swap_pairs_{request.lang}.csv",
+                source=f"evenli resource swap_sentences_{request.lang}.csv",
             )
         else:
             pairs = read_pairs(request.data, request.lang, suite="swap")

@@ -20,9 +20,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from evenli.core.errors import InputError, RunError
-from evenli.core.estimate import Estimate
 from evenli.core.io import hash_files, hash_text, read_json
-from evenli.core.record import Number, Record
+from evenli.core.record import Estimate, Number, Record
 from evenli.core.store import UNREADABLE, RunDir
 from evenli.encoders.base import EmbeddingCache, Encoder, layers, load_with_own_pooling, parts_of
 from evenli.encoders.eraser import Erased

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.drawing import Dot, dots
-from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number, signed
 from evenli.core.page import render
+from evenli.core.record import Estimate
 from evenli.encoders.comparison import EncoderFigures, EncoderReport, difference
 from evenli.encoders.leakage import Residual
 from evenli.encoders.seat import AVERAGED

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError
-from evenli.core.estimate import Estimate
 from evenli.core.format import capitalised, number, signed
 from evenli.core.io import hash_text, iter_rows, read_json
-from evenli.core.record import Number, Record
+from evenli.core.record import Estimate, Number, Record
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked, layers
 from evenli.encoders.seat import association
 from evenli.encoders.seat.association import DEFAULTS, AssociationResult, UnitSets, Values

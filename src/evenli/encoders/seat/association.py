@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.errors import InputError, translated
-from evenli.core.estimate import Estimate
-from evenli.core.record import Number, Record
+from evenli.core.record import Estimate, Number, Record
 from evenli.encoders.settings import SeatSettings, Sides
 
 Values = NDArray[np.float64]

@@ -13,9 +13,9 @@ from rich.markup import escape
 from evenli.core.blocks import Block, Fact, Figure
 from evenli.core.console import table
 from evenli.core.drawing import Dot, dots
-from evenli.core.estimate import Estimate
 from evenli.core.format import interval, number, p_value, percent, printable, signed
 from evenli.core.page import render
+from evenli.core.record import Estimate
 from evenli.encoders.seat import AVERAGED, SeatResult, average_effect, seat_tests
 from evenli.encoders.seat.association import AssociationResult
 from evenli.words import read_table

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
-from evenli.core.estimate import Estimate
 from evenli.core.format import number
 from evenli.core.io import to_plain
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import Estimate, Number, Numbers, Record
 
 Values = NDArray[np.float64]
 Statistic = Literal["pearson", "spearman", "kendall"]

@@ -73,7 +73,7 @@ def _body_conflict(document: Sequence[Text], lang: str) -> bool:
     if not stated:
         return False
     # First names, and spellings that no table has, could be of either gender.
-    gender_of = sides("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv")
+    gender_of = sides(f"swap_words_{lang}.csv")
     genders = {gender_of.get(word.lower(), "either") for text in document for _, word, _ in text.changed_words}
     return bool(stated & genders) or "either" in genders
 

@@ -157,4 +157,4 @@ def _is_name_like(parts: Parts, index: int) -> bool:
 def _role_words() -> frozenset[str]:
     """Words that may stand capitalised before a first name: gender words, offices and nationalities."""
     titles = (title.lower() for title in _TITLES)
-    return frozenset([*sides("swap_words.csv"), *titles, "state", "u.s", "minister", "spokesman"])
+    return frozenset([*sides("swap_words_en.csv"), *titles, "state", "u.s", "minister", "spokesman"])

@@ -88,7 +88,7 @@ class Swapper:
     change, as published. Texts in which the swap would make no sense ("a man with a beard") stay; with
     ``conflicts="swap"`` they change, too.
 
-    Swapping twice gives the original for 99 % of SNLI sentences. Exceptions: one-way rows of ``swap_words.csv`` such
+    Swapping twice gives the original for 99 % of SNLI sentences. Exceptions: one-way rows of ``swap_words_en.csv`` such
     as *Ms* and *actress*, and a misread *her*.
 
     >>> Swapper()("Mr. Hill told Mary that the policewoman's dog bit him and her sister.")
@@ -204,7 +204,7 @@ def _listed(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
 
 
 def _word_arrows(lists: set[str], cases: Sequence[Callable[[str], str]]) -> dict[str, str]:
-    rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
+    rows = read_table("swap_words_en.csv", ("male", "female", "ways", "list"))
     # The one-way his -> her stands behind his -> hers in the table and replaces it.
     arrows = dict(_arrows(row for row in rows if row["list"] in lists))
     return {case(word): case(target) for word, target in arrows.items() for case in cases}

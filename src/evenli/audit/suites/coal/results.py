@@ -17,10 +17,9 @@ from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of
 from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, ItemSet, items, share
 from evenli.core.blocks import Block
-from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.format import interval, number, with_interval
 from evenli.core.labels import LABELS, NEUTRAL
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import Estimate, MeasureResult, Number, Numbers, Record, Scoring
 from evenli.stats.intervals import estimate_functions, minimum_detectable_difference
 from evenli.stats.proportion import pooled_design_effect, wilson
 from evenli.stats.sample import Sample

@@ -15,9 +15,9 @@ from evenli.audit.suites.base import LIMIT, refuse
 from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
 from evenli.core.blocks import Bar, Example, Fact, Share, Summary, plain_fact
-from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.format import percent, printable, with_interval
 from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.core.record import Estimate, MeasureResult
 from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.english import with_article

@@ -27,10 +27,9 @@ from evenli.audit.suites.groups.measures import (
     stereotype_of,
 )
 from evenli.core.blocks import Block
-from evenli.core.estimate import Estimate, MeasureResult, Scoring
 from evenli.core.format import UNDEFINED, number, p_value, with_interval
 from evenli.core.labels import CONTRADICTION
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import Estimate, MeasureResult, Number, Numbers, Record, Scoring
 from evenli.stats.intervals import estimate_functions, estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values

@@ -12,9 +12,9 @@ from evenli.audit.suites.coal import verdict as coal
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
 from evenli.core.blocks import Bar, Fact, Share, Summary, plain_fact
-from evenli.core.estimate import Estimate
 from evenli.core.format import with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
 from evenli.words.english import with_article
 

@@ -22,9 +22,8 @@ from scipy.stats import kendalltau, spearmanr
 
 from evenli.audit.results import SuiteResult
 from evenli.core.errors import InputError
-from evenli.core.estimate import MeasureResult
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.core.record import Number, Numbers, Record
+from evenli.core.record import MeasureResult, Number, Numbers, Record
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words.lists import women_percent

@@ -27,9 +27,8 @@ from evenli.audit.suites.checks import is_known
 from evenli.audit.suites.coal.measures import cause_among
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
-from evenli.core.estimate import Estimate, Scoring
 from evenli.core.labels import LABELS
-from evenli.core.record import Number
+from evenli.core.record import Estimate, Number, Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values

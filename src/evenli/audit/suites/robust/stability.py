@@ -15,10 +15,9 @@ from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
 from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, view_rows
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
-from evenli.core.estimate import Estimate, MeasureResult
 from evenli.core.extras import need
 from evenli.core.format import number
-from evenli.core.record import Number, Record
+from evenli.core.record import Estimate, MeasureResult, Number, Record
 from evenli.stats.intervals import prediction_interval
 from evenli.stats.sample import Sample
 
