@@ -231,7 +231,7 @@ def scores(name: str, source: Path, logits: np.ndarray) -> dict[str, float]:
     frame = pl.read_ndjson(source / "sweeps" / name / "evaluation.jsonl")
     columns = [pl.Series(label, logits[:, at].astype(np.float32)) for at, label in enumerate(LABELS)]
     sample = Sample(Predictions(frame.with_columns(columns)))
-    names = ("coal_n", "stereotype_n", "undirected_n", "coal_n_expected", "stereotype_n_expected", "distance")
+    names = ("coal_n", "stereotype_n", "total_error_n", "coal_n_expected", "stereotype_n_expected", "distance")
     values = {one: float(get_measure(one)(sample)) for one in names}
     # Groups are in alphabetical order there, and so are those of the axes used here; the favoured one is the last.
     groups = range(SWEEPS[name][1])
@@ -244,7 +244,7 @@ def scores(name: str, source: Path, logits: np.ndarray) -> dict[str, float]:
     }
 
 
-OWN = {"coal_n": 0, "stereotype_n": 0, "coal_n_expected": 0, "stereotype_n_expected": 0, "undirected_n": 2}
+OWN = {"coal_n": 0, "stereotype_n": 0, "coal_n_expected": 0, "stereotype_n_expected": 0, "total_error_n": 2}
 OWN |= {"default of the favoured group": 1, "default of the favoured group, expected": 1}
 """The cause that a measure is about."""
 

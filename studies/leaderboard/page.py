@@ -17,7 +17,7 @@ COLUMNS = {
     "coal.coal": "NLI-CoAL, our wording",
     "official.stereotype": "stereotype",
     "official.default_gender": "default gender",
-    "official.undirected": "undirected error",
+    "official.total_error": "total error",
     "official.fn_bias": "FN (bias)",
     "released_snli.probe_s": "S",
     "released_snli.probe_dp": "ΔP",

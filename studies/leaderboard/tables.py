@@ -28,12 +28,12 @@ from studies.leaderboard.board import BoardRow
 from studies.leaderboard.rows import Key, board_rows, group_seeds, published_rows, score_all
 from studies.leaderboard.seeds import contrast, seed_variance
 
-CAUSES = ("coal", "stereotype", "default_gender", "undirected")
+CAUSES = ("coal", "stereotype", "default_gender", "total_error")
 TITLES = {
     "coal": "NLI-CoAL",
     "stereotype": "stereotype",
     "default_gender": "default gender",
-    "undirected": "undirected",
+    "total_error": "total error",
 }
 SIZES = (("mini", "minilm"), ("minilm", "gte"), ("gte", "mpnet"), ("mini", "mpnet"))
 RANKED = (
@@ -42,7 +42,7 @@ RANKED = (
     "official.fn_bias",
     "official.stereotype",
     "official.default_gender",
-    "official.undirected",
+    "official.total_error",
     "released_snli.probe_s",
     "released_snli.probe_dp",
     "released_snli.probe_b",

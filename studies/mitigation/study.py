@@ -50,7 +50,7 @@ MAIN = {
     "accuracy": "test accuracy",
     "coal.stereotype": "stereotype",
     "coal.default_gender": "default gender",
-    "coal.undirected": "undirected error",
+    "coal.total_error": "total error",
     "coal.coal": "NLI-CoAL",
     "coal.fn_bias": "FN score (bias)",
     "released_snli.probe_s": "S, released SNLI set",

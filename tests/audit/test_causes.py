@@ -1,4 +1,4 @@
-"""Three causes of a biased answer: stereotype, default gender, undirected error."""
+"""Three causes of a biased answer: stereotype, default gender, total error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import evenli
 from evenli.audit.models.callables import FakeModel
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, without_direction
+from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, wrong
 from evenli.audit.suites.coal.results import left_out
 from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
@@ -24,7 +24,7 @@ from evenli.words import load_axis
 E, N, C = LABELS
 CLASSES = ("female", "male", "neutral")
 WORDS = {"female": "nurse", "male": "boxer", "neutral": "clerk"}
-CAUSES = ("stereotype", "default_gender", "undirected")
+CAUSES = ("stereotype", "default_gender", "total_error")
 ALL = (*CAUSES, "default_of_stereotyped", *(f"{name}_expected" for name in CAUSES))
 
 
@@ -79,7 +79,7 @@ def test_a_hand_computed_table() -> None:
     )
     assert value(sample, "stereotype") == pytest.approx((0.75 - (0.25 - 0.75)) / 2)
     assert value(sample, "default_gender") == pytest.approx(0.25)
-    assert value(sample, "undirected") == pytest.approx((0.5 + 0.25 + 0.25) / 3)
+    assert value(sample, "total_error") == pytest.approx((0.5 + 0.25 + 0.25) / 3)
     assert value(sample, "default_of_stereotyped") == pytest.approx((0.75 - 0.5) / 2)
     assert [float(share(sample, "neutral", outcome)) for outcome in OUTCOMES] == pytest.approx([0.25, 0, 0.25, 0.5])
 
@@ -98,8 +98,8 @@ def test_the_causes_add_up(expected: bool) -> None:
     for name in CLASSES:
         shares = [float(share(sample, name, outcome, expected=expected)) for outcome in OUTCOMES]
         assert sum(shares) == pytest.approx(1)
-        parts = abs(lean(sample, name, expected=expected)) + without_direction(sample, name, expected=expected)
-        assert float(parts) == pytest.approx(sum(shares[:3]))
+        assert float(wrong(sample, name, expected=expected)) == pytest.approx(sum(shares[:3]))
+        assert float(lean(sample, name, expected=expected)) == pytest.approx(shares[0] - shares[1])
 
 
 def test_expected_answers_are_the_answers_where_the_model_is_certain() -> None:
@@ -158,7 +158,7 @@ def test_without_a_class_a_cause_is_undefined() -> None:
     sample = Sample(rows_of({"neutral": [(N, E), (N, N)]}))
     assert value(sample, "default_gender") == pytest.approx(0.5)
     assert np.isnan(value(sample, "stereotype"))
-    assert np.isnan(value(sample, "undirected"))
+    assert np.isnan(value(sample, "total_error"))
     of_men = Sample(Predictions(sample.frame.filter(pl.col("group") == "male")))
     assert np.isnan(value(of_men, "default_gender"))
     assert any("two groups" in note for note in left_out(items(of_men)))
@@ -202,8 +202,8 @@ def test_n_counts_the_rows_that_a_cause_reads() -> None:
     rest = frame.filter(~pl.col("occupation").is_in(defining))
     neutral, own = (rest["stereotype"] == "neutral").sum(), audited.coal.measures
     assert own["coal"].n == frame.height > rest.height
-    assert own["undirected"].n == own["undirected_expected"].n == rest.height
-    assert own["undirected"].clusters["occupations"] == rest["occupation"].n_unique()
+    assert own["total_error"].n == own["total_error_expected"].n == rest.height
+    assert own["total_error"].clusters["occupations"] == rest["occupation"].n_unique()
     assert (own["default_gender"].n, own["stereotype"].n) == (neutral, rest.height - neutral)
     assert own["default_of_stereotyped"].by_stereotype["female"].n == (rest["stereotype"] == "female").sum()
 
@@ -222,9 +222,9 @@ def test_a_cause_among_rows_is_that_of_a_table_of_them(name: str) -> None:
 def test_a_slice_has_the_lean_and_the_errors_of_its_class() -> None:
     sample = Sample(random_rows(11))
     for name in CLASSES:
-        own = {cause: float(get_measure(cause)(sample, name)) for cause in ("undirected", "undirected_expected")}
-        assert own["undirected"] == pytest.approx(float(without_direction(sample, name)))
-        assert own["undirected_expected"] == pytest.approx(float(without_direction(sample, name, expected=True)))
+        own = {cause: float(get_measure(cause)(sample, name)) for cause in ("total_error", "total_error_expected")}
+        assert own["total_error"] == pytest.approx(float(wrong(sample, name)))
+        assert own["total_error_expected"] == pytest.approx(float(wrong(sample, name, expected=True)))
         assert float(get_measure("default_of_stereotyped")(sample, name)) == pytest.approx(float(lean(sample, name)))
         for cause in ("stereotype", "default_gender", "stereotype_expected", "default_gender_expected"):
             assert np.isnan(get_measure(cause)(sample, name))
@@ -268,8 +268,8 @@ def test_notes_name_three_words_at_most() -> None:
 
 def test_an_interval_without_width_says_why() -> None:
     table = rows_of({"neutral": [(N, N)] * 6, "male": [(N, N)] * 6, "female": [(N, N)] * 6})
-    found = estimate_measures(Sample(table), [get_measure("undirected_expected"), get_measure("undirected")])
-    alike, share_of_zero = found["undirected_expected", None], found["undirected", None]
+    found = estimate_measures(Sample(table), [get_measure("total_error_expected"), get_measure("total_error")])
+    alike, share_of_zero = found["total_error_expected", None], found["total_error", None]
     assert alike.low == alike.value == alike.high and alike.se == 0 and "width" in alike.note
     assert share_of_zero.high > share_of_zero.value == 0 and not share_of_zero.note
 

@@ -297,7 +297,7 @@ def test_the_conclusion_names_the_cause(runs: Path) -> None:
     even = load_run(runs / "even")
     assumes = saying_man(even, pl.col("template").str.contains("a"))
     text = compare_runs(even, assumes).conclusion("coal")
-    assert "default gender is higher" in text and "Stereotype and undirected error do not differ" in text
+    assert "default gender is higher" in text and "Stereotype and total error do not differ" in text
     text = compare_runs(assumes, even).conclusion("coal")
     assert "default gender is lower" in text
     follows = compare_runs(even, load_run(runs / "oracle")).conclusion("coal")
@@ -343,7 +343,7 @@ def test_command_prints_and_json_is_strict(runs: Path) -> None:
     assert "p (Holm)" in out.output
 
 
-CAUSES = ("stereotype", "default_gender", "undirected")
+CAUSES = ("stereotype", "default_gender", "total_error")
 
 
 def test_causes_are_corrected_for_one_another(runs: Path) -> None:

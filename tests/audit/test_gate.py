@@ -357,12 +357,12 @@ def test_a_margin_is_a_number_from_0_on(tmp_path: Path, given: str, read: float 
 def test_causes_of_the_verdict_are_fields(runs: Path) -> None:
     result = load_run(runs / "biased").result
     named = {cause.name for cause in result.verdict.causes}
-    assert named == {"stereotype", "undirected"}
+    assert named == {"stereotype", "total_error"}
     held = {name: value for name, value in fields(result).items() if name.startswith("verdict.")}
     assert {name.removeprefix("verdict."): value for name, value in held.items() if "groups" not in name} == {
         "stereotype": True,
         "default_gender": False,
-        "undirected": True,
+        "total_error": True,
         "default_of_stereotyped": False,
     }
     silent = structs.replace(result, verdict=structs.replace(result.verdict, code="none"))

@@ -43,9 +43,9 @@ PAIRED = {
     "coal_n": "coal",
     "coal_n_pro": "coal_pro",
     "stereotype_n": "stereotype",
-    "undirected_n": "undirected",
+    "total_error_n": "total_error",
     "stereotype_n_expected": "stereotype_expected",
-    "undirected_n_expected": "undirected_expected",
+    "total_error_n_expected": "total_error_expected",
 }
 
 
@@ -117,7 +117,7 @@ def test_a_case_by_hand() -> None:
     assert value("stereotype_n", of) == pytest.approx((0.5 + 1) / 2)
     defaults = [float(measures.default_of(of, at)) for at in range(3)]
     assert defaults == pytest.approx([0.5, 0.5, -1])
-    assert value("undirected_n", of) == pytest.approx(0)
+    assert value("total_error_n", of) == pytest.approx(0)
 
 
 def test_cards_state_the_range_and_the_even_value() -> None:
@@ -160,7 +160,7 @@ def test_names_and_order_of_groups_do_not_matter(seed: int) -> None:
 def test_a_model_that_is_always_neutral_is_even() -> None:
     of = sample({}, {"rude": {"a"}, "tall": set(), "calm": {"b", "c"}, "loud": set()})
     assert value("coal_n", of) == pytest.approx(0) and value("stereotype_n", of) == pytest.approx(0)
-    assert value("undirected_n", of) == pytest.approx(0) and value("distance", of) == pytest.approx(0)
+    assert value("total_error_n", of) == pytest.approx(0) and value("distance", of) == pytest.approx(0)
 
 
 @pytest.mark.parametrize("groups", ["ab", "abcde", "abcdefghij"])
@@ -176,7 +176,7 @@ def test_scores_follow_the_rate_and_not_the_number_of_groups(groups: str, rate: 
     of = sample(answers, stereotypes, groups, templates=1)
     assert value("stereotype_n", of) == pytest.approx(rate, abs=1e-6)
     assert value("coal_n", of) == pytest.approx(2 * rate / 3, abs=1e-6)
-    assert value("undirected_n", of) == pytest.approx(0, abs=1e-6)
+    assert value("total_error_n", of) == pytest.approx(0, abs=1e-6)
 
 
 def test_chance_scores_the_same_with_few_and_many_groups() -> None:
@@ -214,7 +214,7 @@ def test_causes_follow_known_rates_and_not_each_other(groups: str, second: str) 
         of = sample(answers, stereotypes, groups, templates=1)
         default = float(measures.default_of(of, len(groups) - 1))
         taught.append((follow, other, 1))
-        found.append((value("stereotype_n", of), default if second == "default" else value("undirected_n", of)))
+        found.append((value("stereotype_n", of), default if second == "default" else value("total_error_n", of)))
     slopes, *_ = np.linalg.lstsq(np.array(taught), np.array(found), rcond=None)
     assert np.abs(slopes[:2] - np.eye(2)).max() < 0.1, slopes
     assert np.corrcoef(np.array(taught)[:, 0], np.array(found)[:, 0])[0, 1] > 0.99
@@ -431,18 +431,18 @@ def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) ->
         "b": {"default": 0.2, "inferred": 0.3, "ruled_out": 0.25},
         "c": {"default": -0.4, "ruled_out": -0.2},
     }
-    result = made(base, rows, stereotype_n=-0.3, undirected_n=0.5)
+    result = made(base, rows, stereotype_n=-0.3, total_error_n=0.5)
     assert causes_of(result) == [
         ("default", "a", "strong"),
         ("stereotype_n", "anti-stereotypical", "strong"),
         ("ruled_out", "b", "clear"),
-        ("undirected_n", "none", "strong"),
+        ("total_error_n", "none", "strong"),
     ]
     assert judge(result, None).code == "bias"
-    assert judge(made(base, {}, undirected_n=0.5), None).code == "error"
+    assert judge(made(base, {}, total_error_n=0.5), None).code == "error"
     assert judge(made(base, {}), None).code == judge(made(base, {"a": {}, "b": {}}), None).code == "even"
     # An interval up to 0.06 is neither a cause nor negligible.
-    for undecided in (made(base, {}, undirected_n=0.04), made(base, {"a": {"default": -0.3}})):
+    for undecided in (made(base, {}, total_error_n=0.04), made(base, {"a": {"default": -0.3}})):
         assert judge(undecided, None).code == "undecided" and not judge(undecided, None).causes
     undefined = {name: msgspec.structs.replace(row, low=np.nan, high=np.nan) for name, row in base.measures.items()}
     assert judge(msgspec.structs.replace(made(base, {}), measures=undefined), None).code == "none"
@@ -461,7 +461,7 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
         "stereotyp": made(base, {}, stereotype_n=0.4),
         "assumes": made(base, {"a": rows["a"], "b": {}}),
         "contradicted": made(base, {"a": {}, "b": rows["b"]}),
-        "without a direction": made(base, {}, undirected_n=0.4),
+        "without a direction": made(base, {}, total_error_n=0.4),
     }
     for word, result in said.items():
         sentence = judge(result, None).sentence
@@ -471,9 +471,11 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
         assert f" {word} readily" in judge(made(base, {}, stereotype_n=value), None).sentence
     # Errors are a cause only if their interval lies above 0.05.
     measured = made(base, {}).measures
-    at = {low: msgspec.structs.replace(measured["undirected_n"], value=0.1, low=low, high=0.2) for low in (0.05, 0.051)}
-    for low, undirected in at.items():
-        result = msgspec.structs.replace(made(base, {}), measures={**measured, "undirected_n": undirected})
+    at = {
+        low: msgspec.structs.replace(measured["total_error_n"], value=0.1, low=low, high=0.2) for low in (0.05, 0.051)
+    }
+    for low, total_error in at.items():
+        result = msgspec.structs.replace(made(base, {}), measures={**measured, "total_error_n": total_error})
         assert bool(judge(result, None).causes) == (low > 0.05)
 
 
@@ -498,7 +500,7 @@ def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None
     }
     interactions = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3))]
     result = msgspec.structs.replace(
-        made(base, rows, stereotype_n=-0.3, undirected_n=0.2), interactions=interactions, parts=("x", "y")
+        made(base, rows, stereotype_n=-0.3, total_error_n=0.2), interactions=interactions, parts=("x", "y")
     )
     of = random_sample("abc", 5)
     shown = summary(result, judge(result, None), of)
@@ -529,7 +531,7 @@ def test_the_first_screen_has_the_numbers_of_the_run(base: GroupsResult) -> None
         ("ruled_out", "b", 0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "b")),
         ("interaction", "c", -0.2, (pl.col("answer") == CONTRADICTION) & (pl.col("group") == "c")),
         ("interaction", "c", 0.2, (pl.col("answer") == ENTAILMENT) & (pl.col("group") == "c")),
-        ("undirected_n", "none", 0.2, pl.col("answer") != NEUTRAL),
+        ("total_error_n", "none", 0.2, pl.col("answer") != NEUTRAL),
     ],
 )
 def test_the_example_is_an_answer_of_the_cause(
@@ -551,14 +553,14 @@ def test_a_sentence_that_is_not_asked_of_every_group_is_left_out() -> None:
     partly, without = (Sample(Predictions(of.frame.filter(~rows))) for rows in (lost, whole))
     assert (measures.items(of).incomplete, measures.items(partly).incomplete) == (0, 2)
     assert measures.items(partly).rows.shape == measures.items(without).rows.shape
-    for name in ("stereotype_n", "undirected_n", "distance", "stereotype_n_expected"):
+    for name in ("stereotype_n", "total_error_n", "distance", "stereotype_n_expected"):
         assert value(name, partly) == pytest.approx(value(name, without), abs=1e-6)
 
 
 def test_a_share_of_0_has_room_above() -> None:
     # Every word has two groups in two sentences, so that words weigh alike and a plain mean knows that it is a share.
     of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab")
-    for name in ("coal_n_pro", "coal_n_anti", "undirected_n"):
+    for name in ("coal_n_pro", "coal_n_anti", "total_error_n"):
         found = get_estimate(of, name)
         assert found.value == 0 and found.low == 0 and found.high > 0.01, name
     # With unequal words it is a ratio, and 0 again.
@@ -633,7 +635,7 @@ def test_expected_answers_by_hand() -> None:
     # Entailed, and the other neutral.
     assert [float(number) for number in measures.against_others(of, 0, typed=True)] == [1, 0, 0]
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)
-    assert value("undirected_n_expected", of) == pytest.approx(error, abs=1e-6)
+    assert value("total_error_n_expected", of) == pytest.approx(error, abs=1e-6)
     assert value("coal_n_expected", of) == pytest.approx((0.55 + 0.3 + 1 - (0.35 + 0.5) / 2) / 3, abs=1e-6)
     assert float(measures.default_of(of, 0, expected=True)) == pytest.approx(above - below, abs=1e-6)
     assert float(measures.default_of(of, 1, expected=True)) == pytest.approx(below - above, abs=1e-6)

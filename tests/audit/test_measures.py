@@ -129,7 +129,7 @@ def test_cards_state_the_range_and_the_even_value() -> None:
         "fn_bias": (0, 1, 0),
     }
     leans = ("stereotype", "default_gender", "default_of_stereotyped", "stereotype_expected", "default_gender_expected")
-    shares = ("coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy", "undirected", "undirected_expected")
+    shares = ("coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy", "total_error", "total_error_expected")
     assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("coal")} == {
         **dict.fromkeys(shares, (0, 1, 0)),
         **dict.fromkeys((*leans, "order_entailment", "order_contradiction"), (-1, 1, 0)),
@@ -157,7 +157,7 @@ def test_a_slice_is_the_table_of_its_occupations() -> None:
     frame = predict(fake_model("random"), [build_coal("en")]).frame
     own = {name: Predictions(frame.filter(pl.col("stereotype") == name)) for name in ("female", "male", "neutral")}
     for entry in measures("coal"):
-        if not entry.name.startswith(("stereotype", "default", "undirected", "regression")) and entry.name != "coal":
+        if not entry.name.startswith(("stereotype", "default", "total_error", "regression")) and entry.name != "coal":
             for name, part in own.items():
                 assert value(entry.name, Predictions(frame), name) == pytest.approx(
                     value(entry.name, part), nan_ok=True

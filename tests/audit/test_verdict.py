@@ -87,7 +87,7 @@ def test_the_embedded_english_model(english: Audit) -> None:
     assert names(english.verdict) == {
         "stereotype": ("stereotypical", "strong"),
         "default_gender": ("male", "strong"),
-        "undirected": ("none", "strong"),
+        "total_error": ("none", "strong"),
     }
     assert english.verdict.code == "bias"
     assert "assumes a man" in english.verdict.sentence and "follows stereotypes" in english.verdict.sentence
@@ -100,7 +100,7 @@ def test_the_embedded_english_model(english: Audit) -> None:
 def test_the_same_model_on_the_official_pairs(shared_data: Path) -> None:
     audit = embedded("en-official", shared_data)
     assert values(audit) == pytest.approx([0.53, 0.78, 0.34], abs=0.011)
-    assert list(names(audit.verdict)) == ["default_gender", "stereotype", "undirected"]
+    assert list(names(audit.verdict)) == ["default_gender", "stereotype", "total_error"]
     assert audit.coal.readings and not [note for note in audit.coal.notes if "partner" in note]
 
 
@@ -143,19 +143,19 @@ def made(**estimates: tuple[float, float, float]) -> SuiteResult:
 
 
 @pytest.mark.parametrize(
-    ("stereotype", "default", "undirected", "code", "causes"),
+    ("stereotype", "default", "total_error", "code", "causes"),
     [
         ((0.0, -0.04, 0.04), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "even", []),
         ((0.03, 0.01, 0.045), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "even", []),  # significant, but negligible
         ((0.1, -0.06, 0.2), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "undecided", []),
         ((0.0, -0.04, 0.04), (0.0, -0.01, 0.01), (0.06, 0.04, 0.09), "undecided", []),
-        ((0.1, -0.06, 0.2), (0.0, -0.01, 0.01), (0.2, 0.1, 0.3), "error", ["undirected"]),
+        ((0.1, -0.06, 0.2), (0.0, -0.01, 0.01), (0.2, 0.1, 0.3), "error", ["total_error"]),
         (
             (0.06, 0.02, 0.09),
             (-0.4, -0.5, -0.3),
             (0.2, 0.1, 0.3),
             "bias",
-            ["default_gender", "stereotype", "undirected"],
+            ["default_gender", "stereotype", "total_error"],
         ),
         ((-0.2, -0.3, -0.1), (math.nan, math.nan, math.nan), (0.0, 0.0, 0.0), "bias", ["stereotype"]),
         ((math.nan, math.nan, math.nan), (0.4, 0.3, 0.5), (0.0, 0.0, 0.0), "none", []),
@@ -164,11 +164,11 @@ def made(**estimates: tuple[float, float, float]) -> SuiteResult:
 def test_the_rule(
     stereotype: tuple[float, float, float],
     default: tuple[float, float, float],
-    undirected: tuple[float, float, float],
+    total_error: tuple[float, float, float],
     code: str,
     causes: Sequence[str],
 ) -> None:
-    verdict = judge(made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
+    verdict = judge(made(stereotype=stereotype, default_gender=default, total_error=total_error), None)
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
     if causes:  # the first one begins, the others follow
@@ -381,7 +381,7 @@ def test_what_supports_a_cause() -> None:
     lean = [(0.0, 0.2), (0.001, 0.2), (-0.2, -0.001), (-0.2, 0.0), (0.01, 0.049), (-0.2, 0.2), (0.01, 0.05)]
     assert [supported("stereotype", between(*ends)) for ends in lean] == [False, True, True, False, False, False, True]
     error = [(0.05, 0.2), (0.051, 0.2), (0.0, 0.2)]
-    assert [supported("undirected", between(*ends)) for ends in error] == [False, True, False]
+    assert [supported("total_error", between(*ends)) for ends in error] == [False, True, False]
     near = [(-0.049, 0.049), (-0.05, 0.04), (-0.04, 0.05), (0.06, 0.1), (-0.2, 0.01)]
     assert [negligible(between(*ends)) for ends in near] == [True, False, False, False, False]
 
@@ -396,7 +396,7 @@ def random_answers() -> Audit:
     [
         ("stereotype", "stereotypical", 0.2, (pl.col("subset") == "PS") & (pl.col("answer") == "entailment")),
         ("stereotype", "anti-stereotypical", -0.2, (pl.col("subset") == "AS") & (pl.col("answer") == "entailment")),
-        ("undirected", "none", 0.2, pl.col("answer") != "neutral"),
+        ("total_error", "none", 0.2, pl.col("answer") != "neutral"),
         (
             *("default_gender", "female", -0.2),
             (pl.col("subset") == "NS") & (pl.col("answer") == "entailment") & (pl.col("group") == "female"),

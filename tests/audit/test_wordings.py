@@ -304,7 +304,7 @@ def row(value: float, noun: str, frame: str, judged: bool = True) -> WordingRow:
         for name in ("stereotype", "default_gender", "follow", "defy")
         for end in ("", "_low", "_high")
     }
-    ends |= {"undirected": 0.0, "undirected_low": 0.0, "undirected_high": 0.01}
+    ends |= {"total_error": 0.0, "total_error_low": 0.0, "total_error_high": 0.01}
     return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **ends)
 
 
@@ -339,12 +339,12 @@ def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> Non
     values = [0.4] * 9 + [-0.4, 0.0]
     rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
     mean = Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100)
-    found = next(across(rows, dict.fromkeys(("stereotype", "default_gender", "undirected"), mean)))
+    found = next(across(rows, dict.fromkeys(("stereotype", "default_gender", "total_error"), mean)))
     assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
     assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
-    again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
+    again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
     assert [row.verdict for row in again] == ["stable", "stable", "negligible"]
-    few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
+    few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
     assert {row.verdict for row in few} == {"not judged"}
 
 
@@ -385,7 +385,7 @@ def test_a_silent_prompt_is_not_judged(follower: Audit) -> None:
 
 def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
     result = follower.robust
-    for cause in ("stereotype", "default_gender", "undirected"):
+    for cause in ("stereotype", "default_gender", "total_error"):
         each = [getattr(row, cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
         assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
 

@@ -179,7 +179,7 @@ def test_a_limit_is_balanced_nested_and_reproducible() -> None:
 def test_a_limited_audit_says_so_and_has_wider_intervals(tmp_path: Path) -> None:
     whole = evenli.audit("fake:oracle:0.3")
     part = evenli.audit("fake:oracle:0.3", limit=300, seed=5, out=tmp_path / "run")
-    for name in ("coal", "stereotype", "undirected"):
+    for name in ("coal", "stereotype", "total_error"):
         one, other = part.coal.measures[name], whole.coal.measures[name]
         assert one.high - one.low > other.high - other.low, name
         assert one.low <= other.value <= one.high, name

@@ -508,13 +508,13 @@ SLACK = 0.035
 @pytest.mark.parametrize(
     ("name", "measured"),
     [
-        ("all, both effects", ("coal", "stereotype", "undirected")),
+        ("all, both effects", ("coal", "stereotype", "total_error")),
         ("female, 13 words, occupation effects", ("coal",)),
         ("female near 0, occupation effects", ("coal_pro",)),
-        ("near 0, both effects", ("coal", "undirected")),
+        ("near 0, both effects", ("coal", "total_error")),
         ("near 1, weak effects", ("stereotype",)),
         ("3 templates for all", ("coal",)),
-        ("difference, null, both effects", ("coal", "undirected")),
+        ("difference, null, both effects", ("coal", "total_error")),
     ],
 )
 def test_intervals_cover_neither_too_often_nor_too_rarely(name: str, measured: tuple[str, ...]) -> None:

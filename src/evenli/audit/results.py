@@ -22,7 +22,7 @@ class Cause(Record, frozen=True):
     """One reason for biased or wrong answers that its interval supports.
 
     Attributes:
-        name: The measure: ``stereotype``, ``default_gender``, ``undirected`` or ``default_of_stereotyped``.
+        name: The measure: ``stereotype``, ``default_gender``, ``total_error`` or ``default_of_stereotyped``.
         direction: ``stereotypical``, ``anti-stereotypical``, the group that is assumed, or ``none``.
         size: ``slight``, ``clear`` or ``strong``.
         label: A few words for people.

@@ -21,7 +21,7 @@ from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, SweepResult,
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
-MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
+MATRIX = ("stereotype", "default_gender", "total_error", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
 """Measures of the response matrix as it is shown; ``response.csv`` and the results have all of them."""
 # Measures that should follow one cause and no other.
 CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))

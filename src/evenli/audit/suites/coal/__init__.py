@@ -22,7 +22,7 @@ _NOTATION = (
 _METHOD = """Rows are not independent: they share {things} and sentences. Intervals are about other
 {things} {within}and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011). {answers}
 The verdict names a lean if its interval excludes 0 and does not lie within 0.05 of
-it, and undirected error if its interval lies above 0.05. Up to 0.1 a cause is slight, up to 0.3 clear, above strong."""
+it, and total error if its interval lies above 0.05. Up to 0.1 a cause is slight, up to 0.3 clear, above strong."""
 _TWO_GENDERS = """The two answers to one sentence, asked
 with each group, are read together: M, F and X are the shares of sentences read as a job of the second group, of the
 first, and incoherently; the lean of a class of jobs is l = M − F."""
@@ -81,7 +81,7 @@ class Coal(Suite):
             "default gender",
             "in whom they assume where a job has no stereotype",
         ),
-        "undirected": ("Errs without a direction", "undirected", "in errors without a direction"),
+        "total_error": ("Errs without a direction", "total_error", "in errors without a direction"),
         "coal": ("NLI-CoAL, the published score", "", ""),
     }
 

@@ -34,7 +34,7 @@ _follows = partial(
     direction="above 0 = follows stereotypes, below 0 = goes against them",
     subsets=("PS", "AS"),
 )
-_errs = partial(_measure, direction="higher = more error without a direction")
+_errs = partial(_measure, direction="higher = more wrong answers, of any kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +186,16 @@ def stereotype_n(sample: Sample, stereotype: str | None = None, *, expected: boo
 
 
 @_errs(
-    title="undirected error",
-    formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
+    title="total error",
+    formula="mean over groups of M + F + X, words with a stereotype weighing two thirds",
     stressed=True,
 )
-def undirected_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
-    """Answers that cancel out between groups or are the same for all and not neutral."""
+def total_error_n(sample: Sample, stereotype: str | None = None, *, expected: bool = False) -> Values:
+    """Share of comparisons in which a group is read from a word at all."""
     means = []
     for typed in (True, False):
         parts = (against_others(sample, at, typed=typed, expected=expected) for at in range(len(items(sample).groups)))
-        errors = [2 * sample.smaller(won, lost) + alike for won, lost, alike in filter(None, parts)]
+        errors = [won + lost + alike for won, lost, alike in filter(None, parts)]
         means += [sum(errors) / len(errors)] if errors else []
     if len(means) < 2:
         return np.asarray(means[0]) if means else sample.undefined
@@ -209,10 +209,10 @@ def stereotype_n_expected(sample: Sample, stereotype: str | None = None) -> Valu
     return stereotype_n(sample, expected=True)
 
 
-@_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
-def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
+@_errs(title="total error, expected answers", formula="total error of P(a, b) = p(a) p(b)")
+def total_error_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
-    return undirected_n(sample, expected=True)
+    return total_error_n(sample, expected=True)
 
 
 @_measure(
@@ -236,7 +236,7 @@ def mean_distance(p: NDArray[np.floating]) -> Values:
     return np.asarray(total / (count * (count - 1) / 2))
 
 
-CAUSES = ("stereotype_n", "undirected_n")
+CAUSES = ("stereotype_n", "total_error_n")
 
 
 def interaction_of(sample: Sample, at: int, parts: Sequence[tuple[str, str]], *, expected: bool = False) -> Values:

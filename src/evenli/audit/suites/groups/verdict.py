@@ -31,7 +31,7 @@ _PARTS = {
 
 
 def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
-    """Name every cause that its interval supports: stereotype, a default group, a group ruled out, undirected error."""
+    """Name every cause that its interval supports: stereotype, a default group, a group ruled out, total error."""
     if (refused := refuse(competence)) is not None:
         return refused
     measured = {name: result.measures[name] for name in CAUSES}
@@ -39,11 +39,11 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
         coal.common_cause(name, estimate) for name, estimate in measured.items() if coal.supported(name, estimate)
     ]
     causes += [*_of_groups(result), *_interaction(result)]
-    # What has a direction, the largest first; undirected error comes last, whatever its size.
-    causes.sort(key=lambda cause: (cause.name == "undirected_n", -abs(cause.estimate.value)))
+    # What has a direction, the largest first; total error comes last, whatever its size.
+    causes.sort(key=lambda cause: (cause.name == "total_error_n", -abs(cause.estimate.value)))
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
-        return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
+        return Verdict("error" if causes[0].name == "total_error_n" else "bias", " ".join(sentences), causes)
     defined = [row for row in measured.values() if not math.isnan(row.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
@@ -152,8 +152,8 @@ def _bars(result: GroupsResult) -> list[Bar]:
 
 
 def _numbers(result: GroupsResult) -> list[Fact]:
-    """Stereotype, the group that is assumed most, the one that is ruled out most, interaction, undirected error."""
-    stereotype, undirected = (result.measures[name] for name in CAUSES)
+    """Stereotype, the group that is assumed most, the one that is ruled out most, interaction, total error."""
+    stereotype, total_error = (result.measures[name] for name in CAUSES)
     follows = stereotype.value >= 0
     name = "Follows stereotypes" if follows else "Goes against stereotypes"
     meaning = "the stereotyped group is inferred more readily than others" if follows else "it is inferred less readily"
@@ -171,7 +171,7 @@ def _numbers(result: GroupsResult) -> list[Fact]:
         both = " and ".join(result.parts) or "its two parts"
         meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
         listed.append((f"Reads {with_article(strongest.noun)} {side} readily", strongest.interaction, meaning))
-    listed.append(("Errs without a direction", undirected, "wrong answers that cancel out or are the same for all"))
+    listed.append(("Errs without a direction", total_error, "wrong answers that cancel out or are the same for all"))
     return [plain_fact(*entry) for entry in listed if not math.isnan(entry[1].value)]
 
 

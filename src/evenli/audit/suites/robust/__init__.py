@@ -26,7 +26,7 @@ from evenli.core.format import capitalised, interval, number, p_value, percent, 
 from evenli.core.page import ACCENT, GRID, INK, MUTED
 from evenli.stats.sample import Sample
 
-TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "undirected": "undirected error"}
+TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "total_error": "total error"}
 _NAMES = 130  # px for the names of choices, the same in both panels so that their columns meet
 
 
@@ -95,8 +95,8 @@ def _said(row: CauseRow) -> str:
     ends = f"{number(row.lowest, 2)} to {number(row.highest, 2)}"
     if row.verdict == "negligible":
         return f"{title} is negligible in nine of ten {of} or more ({ends})"
-    what = "is above 0.05" if row.cause == "undirected" and row.usual > NEGLIGIBLE else "keeps its sign"
-    what = "stays below 0.05" if row.cause == "undirected" and row.usual <= NEGLIGIBLE else what
+    what = "is above 0.05" if row.cause == "total_error" and row.usual > NEGLIGIBLE else "keeps its sign"
+    what = "stays below 0.05" if row.cause == "total_error" and row.usual <= NEGLIGIBLE else what
     opposite = f", has the opposite one in {row.opposite}" if row.opposite else ""
     return f"{title} {what} in {row.holds} {of}{opposite} ({ends}): {row.verdict}"
 
@@ -194,12 +194,12 @@ def figure(result: RobustResult) -> Figure:
         (
             *(getattr(row, name) for name in DIMENSIONS),
             *(row.stereotype, row.stereotype_low, row.stereotype_high),
-            *(row.default_gender, row.undirected, row.follow, row.defy),
+            *(row.default_gender, row.total_error, row.follow, row.defy),
             "yes" if row.judged else row.problem,
         )
         for row in rows
     ]
-    columns = (*DIMENSIONS, "stereotype", "low", "high", "default gender", "undirected", "follow", "defy", "judged")
+    columns = (*DIMENSIONS, "stereotype", "low", "high", "default gender", "total_error", "follow", "defy", "judged")
     words = (
         f"Specification curve of {len(rows)} wordings, sorted by the measure stereotype, from "
         f"{number(rows[0].stereotype, 2)} to {number(rows[-1].stereotype, 2)}. {result.line}"

@@ -61,9 +61,9 @@ class WordingRow(Wording, frozen=True):
     default_gender: Number
     default_gender_low: Number
     default_gender_high: Number
-    undirected: Number
-    undirected_low: Number
-    undirected_high: Number
+    total_error: Number
+    total_error_low: Number
+    total_error_high: Number
     follow: Number
     follow_low: Number
     follow_high: Number
@@ -81,8 +81,8 @@ class WordingRow(Wording, frozen=True):
         estimate = self.estimate(cause)
         if supported(cause, estimate):
             return "+" if estimate.value > 0 else "-"
-        # Undirected error has no sign: only the upper end of its interval can speak against it being negligible.
-        return "0" if negligible(estimate) or (cause == "undirected" and estimate.high < NEGLIGIBLE) else "?"
+        # Total error has no sign: only the upper end of its interval can speak against it being negligible.
+        return "0" if negligible(estimate) or (cause == "total_error" and estimate.high < NEGLIGIBLE) else "?"
 
 
 class ViewRow(Wording, frozen=True):
@@ -102,7 +102,7 @@ class ViewRow(Wording, frozen=True):
     items: int
     stereotype: Number
     default_gender: Number
-    undirected: Number
+    total_error: Number
 
 
 def fields_of(name: str, estimate: Estimate) -> dict[str, Any]:
@@ -235,17 +235,11 @@ def default_gender_mean(sample: Sample, stereotype: str | None = None) -> Values
 
 
 @_over_wordings(
-    title="undirected error, mean over wordings",
-    formula="mean of the cause undirected error over wordings",
-    direction="higher = more error without a direction",
+    title="total error, mean over wordings",
+    formula="mean of the total error over wordings",
+    direction="higher = more wrong answers, of any kind",
     subsets=("PS", "AS", "NS"),
 )
-def undirected_mean(sample: Sample, stereotype: str | None = None) -> Values:
-    """Errors without a direction, whatever the wording: errors of one wording do not cancel those of another."""
-    laid_out = layout(sample)
-    # Of no wording there is no mean; the cause among no rows is undefined in the shape that is expected.
-    if not laid_out.judged.any():
-        return cause_among(sample, "undirected", laid_out.rows)
-    each = (laid_out.items & (laid_out.codes == code) for code in np.flatnonzero(laid_out.judged))
-    values = [cause_among(sample, "undirected", rows) for rows in each]
-    return np.asarray(sum(values) / len(values))
+def total_error_mean(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often a gender is read from a job at all, whatever the wording."""
+    return cause_among(sample, "total_error", layout(sample).rows)

@@ -46,7 +46,7 @@ class CauseRow(Record, frozen=True):
         highest: Largest value.
         wordings: How many are judged.
         holds: In how many of them the sign is that of the usual wording (of the mean, where that is not judged). For
-            undirected error, which has no sign: on the same side of 0.05.
+            total error, which has no sign: on the same side of 0.05.
         opposite: In how many it is the other one; in the rest the value is 0.
         beyond_doubt: In how many of these the interval excludes the other sign.
         reversed: In how many wordings the interval lies on the other side.
@@ -109,7 +109,7 @@ class LevelRow(Record, frozen=True):
     wordings: int
     stereotype: Number
     default_gender: Number
-    undirected: Number
+    total_error: Number
 
 
 class ViewCause(Record, frozen=True):
@@ -144,8 +144,8 @@ class ViewCause(Record, frozen=True):
 
 
 def side(cause: str, value: float) -> int:
-    """The sign of a cause; of undirected error, whether it is more than negligible."""
-    if cause == "undirected":
+    """The sign of a cause; of total error, whether it is more than negligible."""
+    if cause == "total_error":
         return 1 if value > NEGLIGIBLE else 0
     # Sums of shares that cancel may leave 1e-17.
     return 0 if abs(value) < 1e-9 else int(math.copysign(1, value))
@@ -158,11 +158,13 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterato
         estimates, mean = [row.estimate(cause) for row in known], means[cause]
         usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
         sign, counted = _counted(cause, known, usual.value if rows[0].judged else mean.value)
-        limit = NEGLIGIBLE if cause == "undirected" else 0.0
+        limit = NEGLIGIBLE if cause == "total_error" else 0.0
         above = sum(estimate.low > limit for estimate in estimates)
         below = sum(estimate.high < limit for estimate in estimates)
-        # Undirected error has no other sign; its quiet side is below the limit.
-        certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
+        # Total error has no other sign; its quiet side is below the limit.
+        certain = {1: (above, below), -1: (below, above)}.get(
+            sign, (below, above) if cause == "total_error" else (0, 0)
+        )
         low, high, level = prediction_interval([estimate.value for estimate in estimates])
         yield CauseRow(
             cause=cause,
@@ -252,7 +254,7 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
 def _logit(cause: str, row: WordingRow | ViewRow) -> float:
     """A cause on the logit scale; half an item more on either side keeps 0 and 1 finite."""
     value = getattr(row, cause)
-    share = value if cause == "undirected" else (1 + value) / 2
+    share = value if cause == "total_error" else (1 + value) / 2
     kept = (share * row.items + 0.5) / (row.items + 1)
     return math.log(kept / (1 - kept))
 
