@@ -100,6 +100,18 @@ def is_known(hits: int, n: int) -> bool:
     )
 
 
+def usable_templates(axis: Axis, lang: str, fewest: int) -> list[str]:
+    """Templates of the pairs: none that gives a group away, and not the last ones, which are for control pairs.
+
+    Where fewer than ``fewest`` would be left, they are for both.
+    """
+    revealing = axis.revealing_words(lang)
+    clean = [template for template in axis.templates(lang) if not leaking_words(template, revealing, lang)]
+    control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
+    kept = [template for template in clean if template not in control]
+    return kept if len(kept) >= fewest else clean
+
+
 @dataclass(frozen=True)
 class Finding:
     """One rule broken by one row."""
