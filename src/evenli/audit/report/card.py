@@ -175,6 +175,7 @@ def to_markdown(summary: Summary) -> str:
     parts += [f"{summary.scale}", ""] if summary.scale else []
     for fact in summary.numbers:
         parts.append(f"- **{prose(fact.name)}: {fact.value}** ({prose(fact.text)}) {prose(fact.meaning)}")
+    parts += ["", prose(summary.beside)] if summary.beside else []
     if summary.example is not None:
         answers = ", ".join(f"{word} {percent(share)}" for word, share, _, _ in summary.example.answers)
         said = f"“{prose(summary.example.premise)}” Does it follow: “{prose(summary.example.hypothesis)}”?"

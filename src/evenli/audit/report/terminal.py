@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -38,7 +39,8 @@ _MOST = 200
 def summarise(audit: Audit) -> Summary:
     """The first screen of a run: of the suite that gave the verdict, else of its first suite."""
     suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
-    return suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
+    shown = suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
+    return replace(shown, beside=suite.beside(audit.result))
 
 
 def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
@@ -59,7 +61,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
             suite, problem = get_suite(name), of_suite.problem
-            if not suite.judges:
+            if suite is not judging(result.suites):
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
