@@ -13,15 +13,17 @@ import polars as pl
 import pytest
 
 from conftest import PEAK_MEMORY
-from evenli.audit.pairs import PairSet
+from evenli import audit
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import CONTROL_TEMPLATES, check_pairs, validate
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import load, read_release, slot_template
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, check_pairs, different_sentences, validate
+from evenli.audit.suites.coal.build import build_coal, write_coal
+from evenli.audit.suites.coal.load import check_file, load, read_release, slot_template
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
+from evenli.core.settings import AXES
 from evenli.words import Occupation, load_axis
 from studies.ledger.official import recover_lists, to_official_jsonl
 
@@ -162,9 +164,63 @@ def test_few_templates_for_all_occupations_are_noted() -> None:
     pairs = build_coal("en", order="published")
     few = pairs.frame.filter(pl.col("template").is_in(pairs.frame["template"].unique(maintain_order=True)[9:12]))
     crossed = few.filter(pl.len().over("occupation") == few.group_by("occupation").len()["len"].max())
-    note = check_pairs(replace(pairs, frame=crossed)).notes[-1]
-    assert "same 3 templates" in note
-    assert check_pairs(pairs).notes == pairs.notes
+    notes = check_pairs(replace(pairs, frame=crossed)).notes
+    assert sum("same 3 templates" in note for note in notes) == 1
+    assert check_pairs(build_coal("en")).notes == ()
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_classes_of_built_in_sets_meet_the_same_sentences(name: str) -> None:
+    axis = load_axis(name)
+    for lang, language in axis.languages.items():
+        for words in ("published", *language.lists):
+            pairs = load_suite(axis.suite, Request(lang, axis=axis, occupations=words))
+            assert different_sentences(pairs) == "", (lang, words)
+            assert not any("different sentences" in note for note in pairs.notes)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_different_sentences_are_noted(lang: str, shared_data: Path, tmp_path: Path) -> None:
+    said = (
+        "jobs stereotyped female and male meet different sentences (22 and 96, 9 in common): a difference between "
+        "them may come from the sentences"
+    )
+    archive = shared_data / "nli_coal" / f"{RELEASES[lang]}.tar.xz"
+    assert load(Request(lang, archive)).notes.count(said) == 1
+    assert load_suite("coal", Request(lang, load(Request(lang, archive)))).notes.count(said) == 1
+    assert check_file(archive, lang).lines()[1:].count(f"note: {said}") == 1
+    # The same for a file, and nothing for one that is dealt.
+    for order, expected in (("published", [said]), ("dealt", [])):
+        written = write_coal(tmp_path / f"{order}.csv", lang, order=order)
+        found = audit("fake:neutral", lang, written.path)
+        assert found.result.data_of("coal").notes == expected == list(check_file(written.path, lang).pairs.notes)
+
+
+def test_overlap_is_that_of_the_class_that_shares_more() -> None:
+    def pairs(*cells: tuple[str, str, str]) -> PairSet:
+        rows = [
+            {"occupation": word, "group": group, "subset": "PS" if group else "NS", "template": template}
+            for word, group, template in cells
+        ]
+        return PairSet.from_rows(rows, name="x", suite="groups", lang="en")
+
+    half = [("a", "f", "1"), ("a", "f", "2"), *(("b", "m", template) for template in "23456")]
+    assert different_sentences(pairs(*half)) == ""  # a half of the rows of f, a fifth of those of m
+    assert "stereotyped f and m meet different sentences (3 and 5, 1 in common)" in different_sentences(
+        pairs(("a", "f", "0"), *half)
+    )
+    same = [("a", "f", "1"), ("b", "m", "1"), ("c", "n", "7"), ("c", "n", "8")]
+    assert "words stereotyped n and otherwise meet different sentences (2 and 1, 0" in different_sentences(pairs(*same))
+    alone = [("a", "f", "1"), ("a", "f", "2"), ("b", "", "3")]
+    assert "words with and without a stereotype meet" in different_sentences(pairs(*alone))
+    assert different_sentences(pairs(("b", "", "1"))) == different_sentences(pairs(("b", "f", "1"))) == ""
+
+
+@pytest.mark.parametrize("words", ["published", "labour"])
+def test_a_part_keeps_classes_on_the_same_sentences(words: str) -> None:
+    kinds = met(subsample(build_coal("en", occupations=words), 500), "stereotype")
+    female, male = (set(kinds[kind]) for kind in ("female", "male"))
+    assert len(female & male) > 0.8 * min(len(female), len(male))
 
 
 def test_slot_template_with_repeated_words() -> None:

@@ -8,7 +8,7 @@ import polars as pl
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import NS, PUBLISHED, SUBSETS, Request, filled_row, subset_of
-from evenli.audit.suites.checks import usable_templates
+from evenli.audit.suites.checks import note_design, usable_templates
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import NEUTRAL
@@ -57,7 +57,9 @@ def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = 
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
     kinds = [[o.word for o in kept if bool(o.groups) is typed] for typed in (False, True)]
-    met = deal(kinds, templates, width, seed)
+    # So few that each is met by two words with a stereotype: those of one group and of others meet the same ones.
+    most = len(kinds[1]) * width // 2 if kinds[1] else len(templates)
+    met = deal(kinds, templates[: max(width, most)], width, seed)
     rows = (
         filled_row(
             template,
@@ -104,4 +106,5 @@ def check(pairs: PairSet, request: Request) -> PairSet:
         word, group, kinds = mixed.row(0)
         raise InputError(f"{pairs.name}: '{word}' with group '{group}' is {' and '.join(sorted(kinds))}; give one")
     kind = pl.when(column("subset") == NS).then(pl.lit(NO_STEREOTYPE)).otherwise(pl.lit(STEREOTYPED))
-    return replace(pairs, frame=pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL)))
+    typed = pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL))
+    return note_design(replace(pairs, frame=typed), axis=request.axis)
