@@ -103,7 +103,8 @@ def _recorded(settings: AuditSettings, lang: str, *, loaded: bool) -> dict[str, 
     recorded |= {"tokenised": settings.tokenised, "scoring": settings.scoring.to_dict()}
     recorded |= settings.changed("limit", "dominance", "full")
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
-    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations or PUBLISHED))}
+    words = str(settings.occupations or PUBLISHED)
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, words)}
     return recorded | ({"options": settings.options.to_dict()} if settings.options is not None and loaded else {})
 
 

@@ -25,7 +25,6 @@ from evenli.core.errors import EvenliError
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.core.record import Estimate
-from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
@@ -65,7 +64,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
-        more = " One wording asked: evenli robustness." if not known and DEFAULT_SUITE in result.suites else ""
+        more = " One wording asked: evenli robustness." if not known and reworded(result) else ""
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
@@ -316,6 +315,11 @@ def known_wordings(run: Audit) -> str:
     return f"{robust.result.suites[ROBUST].line}{where}"
 
 
+def reworded(result: AuditResult) -> str | None:
+    """The first suite of a run that could be asked in other words."""
+    return next((name for name in result.suites if get_suite(name).reworded), None)
+
+
 def wording_line(run: Audit) -> str:
     """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
 
@@ -323,10 +327,10 @@ def wording_line(run: Audit) -> str:
     """
     if ROBUST in run.result.suites:
         return ""
-    if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
+    if (known := known_wordings(run)) or (suite := reworded(run.result)) is None:
         return known
     # In how many templates errors follow stereotypes more often than they defy them, less often, and of how many.
-    sample = run.sample(DEFAULT_SUITE)
+    sample = run.sample(suite)
     answer = pl.Series(LABELS).gather(sample.predicted)
     pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)

@@ -93,7 +93,12 @@ class Clause(Struct, frozen=True, forbid_unknown_fields=True):
     fail_if: Text
     reason: Text
     optional: bool = False  # whether it is skipped where a field is undefined
-    suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
+    suite: str = ""  # applies to runs of this suite, or of one of several with commas; empty for any
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites it is about."""
+        return [name.strip() for name in self.suite.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
@@ -140,10 +145,9 @@ class Suite:
     slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
     listed: Sequence[str] = ()  # measures that a model card lists for the hub; empty for the headline
     hub: tuple[str, str] = ("", "")  # type and name of its data on the hub; empty for ``evenli-NAME`` and the title
+    reworded: bool = False  # whether suite robust asks the same in other words
     self_sufficient: bool = True  # whether a run of it says enough for a model card and the standard gate
-    # What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run where the
-    # name of the suite stands before it.
-    bounds: Sequence[Clause] = ()
+    bounds: Sequence[Clause] = ()  # what the standard policy of a gate refuses beside its own clauses
 
     @property
     def measures(self) -> list[Measure]:
@@ -312,7 +316,9 @@ def usual_suites(lang: str, settings: PairSettings, data: Any = None) -> tuple[s
     # A table has no truth value; the command line gives a mapping, which may be empty.
     if settings.occupations is not None or not (data is None or (isinstance(data, Mapping | list) and not data)):
         return (axis.suite,)
-    return axis.language(lang).suites or (axis.suite,)
+    # A language that the axis lacks is refused where its pairs are made.
+    suites = axis.languages[lang].suites if lang in axis.languages else ()
+    return suites or (axis.suite,)
 
 
 def load_suite(name: str, request: Request | None = None) -> PairSet:

@@ -6,6 +6,7 @@ classes of equal size (suite ``labour``), on which the verdict rests.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from evenli.audit.suites.coal.results import CoalResult, detectable_difference, 
 from evenli.audit.suites.coal.verdict import CAUSES, LEANS
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
-from evenli.stats.measure import Measure, measures
+from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample
 from evenli.words.occupations import LABOUR
 
@@ -73,10 +74,11 @@ class Coal(Suite):
     reference = "Anantaprayoon et al. 2024"
     headline = "coal"
     result = CoalResult
-    takes = ("occupations",)
+    takes: Collection[str] = ("occupations",)
     causes = (*LEANS, "total_error")
     tested = CAUSES
     slice_title = "{} jobs"
+    reworded = True
     listed = (*CAUSES, "coal", "follow", "defy", "fn_bias")
     hub = ("nli-coal", "")
     ranked: ClassVar = {
@@ -134,11 +136,12 @@ class Labour(Coal):
 
     @property
     def measures(self) -> list[Measure]:
-        return measures(Coal.name)
+        return SUITE.measures
 
     def texts(self, about: About) -> Texts:
+        heading = "Gender bias in inference (NLI-CoAL, labour statistics)"
         limits = f"two genders, and shares of women\nat work in the United States. {FOUND_NOTHING}"
-        return replace(axis_texts(about), heading="Gender bias in inference (NLI-CoAL, labour statistics)", limits=limits)
+        return replace(axis_texts(about), heading=heading, limits=limits)
 
 
 SUITE, LABOUR_SUITE = Coal(), Labour()
