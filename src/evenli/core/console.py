@@ -91,7 +91,6 @@ def print_summary(summary: Summary, code: str, console: Console) -> None:
             for word, share, own, right in example.answers
         ]
         console.print(f"         The model: {' · '.join(answers)}  [dim]({escape(example.about)})[/]")
-    console.print()
     console.print(escape(summary.limit), style="dim")
 
 

@@ -60,7 +60,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
             suite, problem = get_suite(name), of_suite.problem
-            if suite is not judging(result.suites):
+            if not suite.judges:
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
@@ -91,15 +91,17 @@ def _show_tables(audit: Audit, detail: str, console: Console) -> None:
 def _heading(result: AuditResult, console: Console) -> None:
     """Model, pair sets and what must be known about them."""
     cards = [result.data_of(suite) or DataCard("?", suite) for suite in result.suites]
-    name = f"[bold]{escape(result.model.title)}[/bold]"
+    name, lang = f"[bold]{escape(result.model.title)}[/bold]", escape(cards[0].lang)
     machine = f"{result.model.device} {result.model.dtype}"
-    shown = [f"{escape(card.name)} ({escape(card.lang)}, {card.rows} pairs" for card in cards]
     if len(cards) == 1:
-        console.print(f"{name} on {shown[0]}, {machine})")
+        console.print(f"{name} on {escape(cards[0].name)} ({lang}, {cards[0].rows:,} pairs, {machine})")
     else:
-        console.print(f"{name} ({machine}) on")
-        for card, line in zip(cards, shown, strict=True):
-            console.print(f"  {card.suite}: {line})")
+        # The name of built-in pairs says no more than their suite.
+        shown = []
+        for card in cards:
+            is_built_in = card.name.partition(", ")[0] == get_suite(card.suite).built_in
+            shown.append(escape(f"{card.suite}{'' if is_built_in else f': {card.name}'} ({card.rows:,} pairs)"))
+        console.print(f"{name} ({lang}, {machine}) on {', '.join(shown)}")
     for note in (note for card in cards for note in card.notes):
         console.print(f"note: {escape(note)}", style="dim")
 

@@ -103,9 +103,6 @@ class Coal(Suite):
     summary = own(verdict.summary)
     texts = own(axis_texts)
 
-    def statement(self, result: CoalResult) -> str:
-        return f"{result.main.shown}, the published score."
-
     def slices(self, frame: pl.DataFrame) -> list[str]:
         stereotypes = frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True)
         return [str(name) for name in stereotypes if name]
