@@ -64,7 +64,7 @@ def estimate_measures(
             bounds = _estimate(entry, value, [sample], name, level)
             clusters = sample.design.count(rows)
             estimates[entry.name, name] = Estimate(
-                value, bounds.low, bounds.high, bounds.se, level, int(rows.sum()), clusters, bounds.note
+                value, bounds.low, bounds.high, bounds.se, level, int(rows.sum()), clusters, bounds.note, _tmp_p(entry, value, bounds)
             )
     return estimates
 
@@ -256,3 +256,12 @@ def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
         return math.nan, math.nan, math.nan
     cut = max(1, math.floor((n + 1) * (1 - level) / 2 + 1e-9))
     return ordered[cut - 1], ordered[n - cut], (n + 1 - 2 * cut) / (n + 1)
+
+
+def _tmp_p(entry, value, bounds):
+    if math.isnan(bounds.low) or entry.low >= 0:
+        return math.nan
+    if value == 0:
+        return 1.0
+    half = value - bounds.low if value > 0 else bounds.high - value
+    return float(2 * ndtr(-abs(value) / half * 1.96)) if half > 0 else 1e-6
