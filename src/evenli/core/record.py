@@ -189,7 +189,7 @@ class Estimate(Record, frozen=True):
         n: Rows it is computed from.
         clusters: How many occupations and templates those rows come from.
         note: Why the value or the interval is undefined, or empty.
-        p: Two-sided p of the hypothesis that the true value is 0; NaN where a value cannot be negative.
+        p: Two-sided p of the hypothesis that the true value is 0, for a value that may lie on either side of it.
     """
 
     value: Number
