@@ -5,9 +5,9 @@ a share, and gets Wilson's (1927) interval with the effective number of answers 
 Graubard 1998; Franco et al. 2019) and the quantile of Student's t. The distances from value to end add up over the
 terms as standard errors do, each side for itself, with all covariances between terms.
 
-Answers that no word of a class gave have no variance. They follow the *word rule*: one word is one piece of evidence,
-however many sentences it has. Of n words none gives an answer with probability ``1 - level`` if the share of words that
-would is ``1 - (1 - level) ** (1 / n)``.
+Answers that no word of a class gave, or none with a probability of 1 %, have no variance to speak of. They follow the
+*word rule*: one word is one piece of evidence, however many sentences it has. Of n words none gives an answer with
+probability ``1 - level`` if the share of words that would is ``1 - (1 - level) ** (1 / n)``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from evenli.stats.sample import Codes, CrossedDesign, Sample, Values
 from evenli.stats.variance import TwoWay, correction, degrees_of_freedom
 
 Z = float(ndtri(0.975))
+_NEVER = 0.01
+"""An answer that has less than this probability everywhere counts as one that was never given."""
 LEAST_P = 1e-6
 """A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
 
@@ -139,8 +141,9 @@ def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: ND
     least, signed = (-1, True) if paired or means[0].signed else (0, False)
     size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
     share = math.nan if signed or low < 0 or high > 1 else float(column.mean())
-    seen = low < high or low not in range(least, 2)
-    steps = (0.0, 0.0) if seen else (abs(size) * (low - least), abs(size) * (1 - low))
+    answer = round(low)
+    seen = max(high - answer, answer - low) > _NEVER or answer not in range(least, 2)
+    steps = (0.0, 0.0) if seen else (abs(size) * (answer - least), abs(size) * (1 - answer))
     hidden = steps if size > 0 else steps[::-1]
     return _Term(stratum, means[0].rows[here], scores, abs(float(slopes[-1])) / count, share, size, hidden)
 
