@@ -244,7 +244,9 @@ def different_sentences(pairs: PairSet, thing: str = "word") -> str:
     two shares, because a small class can meet only some of the templates of a large one. Below ``OVERLAP`` it is noted,
     first of words with different stereotypes, then of words with and without one.
     """
-    of_word = dict(pairs.frame.group_by("occupation").agg(pl.col("template").unique()).rows())
+    # Numbers for the templates: a million texts as Python objects would take hundreds of megabytes.
+    templates = pl.col("template").rank("dense")
+    of_word = dict(pairs.frame.with_columns(templates).group_by("occupation").agg(pl.col("template").unique()).rows())
     named = pairs.frame.filter(pl.col("subset") == PS).group_by("group").agg(pl.col("occupation").unique()).rows()
     classes = {group: set(words) for group, words in sorted(named)}
     typed = set().union(*classes.values())
