@@ -180,8 +180,7 @@ def _competence(competence: Competence | None, console: Console) -> None:
     if competence is None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
-    stated = {name: competence.kinds[name] for name in competence.stated_kinds}
-    parts = (competence.labels, stated)
+    parts = (competence.labels, competence.kinds)
     labels, controls = (", ".join(f"{name} {_short(found)}" for name, found in part.items()) for part in parts)
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
