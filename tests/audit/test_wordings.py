@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import betabinom, binom
 
 import evenli
 from evenli.audit.audit import Audit, load_run, robustness
@@ -20,8 +21,9 @@ from evenli.audit.models.callables import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
 from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.suites.checks import is_known
 from evenli.audit.suites.robust import build, shares_block, stability
-from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
+from evenli.audit.suites.robust.build import BUDGET, CONTROLS, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
 from evenli.audit.suites.robust.stability import (
     CHOICES,
@@ -158,6 +160,7 @@ def test_a_wording_is_one_line_of_data(tmp_path: Path) -> None:
 
 def test_templates_of_your_own_are_a_dimension(tmp_path: Path) -> None:
     own = [f"the [Sub] is painting wall number {chr(97 + n)} of a barn." for n in range(20)]
+    own += [text.replace("painting", "building") for text in own[:8]]
     (tmp_path / "barn.txt").write_text("\n".join(own))
     frame = load_suite("robust", Request("en", tmp_path / "barn.txt")).frame
     keys = [Wording.of(key) for key in frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)]
@@ -200,6 +203,24 @@ def test_the_design_is_balanced_and_bounded(lang: str, pairs: dict[str, pl.DataF
         assert not others or (min(others) >= 3 and max(others) <= 3 * min(others)), counts
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_class_of_words_meets_the_same_sentences(lang: str, pairs: dict[str, pl.DataFrame]) -> None:
+    """A contrast of classes compares words, not sentences."""
+    usual = pl.col("id").str.split("; ").list.get(0) == pairs[lang]["id"][0].split("; ")[0]
+    items = pairs[lang].filter(usual & pl.col("subset").is_in(["PS", "AS", "NS"]) & (pl.col("group") == "male"))
+    met = items.group_by("stereotype", "template").len()
+    assert met["template"].n_unique() == 39
+    by_class = {name: table["len"] for (name,), table in met.group_by("stereotype")}
+    assert {name: (len(counts), counts.min(), counts.max()) for name, counts in by_class.items()} == {
+        "female": (39, 1, 1),
+        "male": (39, 1, 2),
+        "neutral": (39, 1, 2),
+    }
+    # No two words share all their sentences.
+    sets = items.group_by("occupation").agg(pl.col("template").sort())["template"]
+    assert sets.n_unique() == len(sets) == 53
+
+
 def test_all_wordings_ask_the_same_items(pairs: dict[str, pl.DataFrame]) -> None:
     items = pairs["en"].filter(pl.col("subset").is_in(["PS", "AS", "NS"]))
     by = items.with_columns(key=pl.col("id").str.split("; ").list.get(0)).group_by("key")
@@ -213,6 +234,25 @@ def test_the_sample_is_the_same_every_time_and_never_larger_than_the_grid() -> N
     everything = grid(read_wordings(load_axis(), "en"), ["built-in"])
     assert sampled(everything) == sampled(everything)
     assert set(sampled(everything[:5], 39)) == set(everything[:5])
+
+
+def test_the_check_of_a_wording_passes_those_who_understand_it() -> None:
+    """The figures of ``CONTROLS``: four kinds of pairs, each of which must be known."""
+    n = CONTROLS
+    needed = min(hits for hits in range(n + 1) if is_known(hits, n))
+    assert (n, needed) == (20, 12)
+
+    def judged(accuracy: float) -> float:
+        return float(binom.sf(needed - 1, n, accuracy)) ** 4
+
+    assert [judged(accuracy) for accuracy in (0.8, 0.9)] == pytest.approx([0.961, 0.9994], abs=1e-3)
+    assert judged(1 / 3) == pytest.approx(2.83e-8, rel=0.02)
+    assert binom.sf(needed - 1, n, 1 / 3) == pytest.approx(0.013, abs=5e-4)
+    correlated = betabinom.sf(needed - 1, n, 0.8 * 9, 0.2 * 9) ** 4  # a beta of correlation 1 / (7.2 + 1.8 + 1)
+    assert correlated == pytest.approx(0.683, abs=2e-3)
+    frame = load_suite("robust", Request("en")).frame.filter(pl.col("subset") == "control")
+    given = pl.col("id").str.extract("; control (.*?) ")
+    assert set(frame.group_by(pl.col("id").str.split("; ").list.get(0), given, "group").len()["len"]) == {n}
 
 
 def test_words_that_state_a_group_are_not_asked() -> None:

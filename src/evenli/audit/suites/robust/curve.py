@@ -13,7 +13,6 @@ import math
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -47,7 +46,7 @@ class WordingRow(Wording, frozen=True):
         stated: Share of these pairs that it gets right.
         person: Share of pairs *occupation → person* that it calls entailment; NaN where none were asked.
         items: Sentences, each asked with both groups.
-        stereotype: Value of the measure of this name; the ends of its interval follow, and so do the other measures.
+        stereotype: The measure of this name with its interval; the other measures follow.
     """
 
     judged: bool
@@ -55,30 +54,19 @@ class WordingRow(Wording, frozen=True):
     stated: Number
     person: Number
     items: int
-    stereotype: Number
-    stereotype_low: Number
-    stereotype_high: Number
-    default_gender: Number
-    default_gender_low: Number
-    default_gender_high: Number
-    total_error: Number
-    total_error_low: Number
-    total_error_high: Number
-    follow: Number
-    follow_low: Number
-    follow_high: Number
-    defy: Number
-    defy_low: Number
-    defy_high: Number
+    stereotype: Estimate
+    default_gender: Estimate
+    total_error: Estimate
+    follow: Estimate
+    defy: Estimate
 
-    def estimate(self, name: str) -> Estimate:
-        """One of its measures with the interval."""
-        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
-        return Estimate(value, low, high, math.nan, 0.95, 2 * self.items)
+    def value(self, cause: str) -> float:
+        """The value of a cause."""
+        return float(getattr(self, cause).value)
 
     def state(self, cause: str) -> str:
         """What the interval says of a cause: ``+``, ``-``, ``0`` for negligible, ``?`` for undecided."""
-        estimate = self.estimate(cause)
+        estimate: Estimate = getattr(self, cause)
         if supported(cause, estimate):
             return "+" if estimate.value > 0 else "-"
         # Total error has no sign: only the upper end of its interval can speak against it being negligible.
@@ -104,10 +92,9 @@ class ViewRow(Wording, frozen=True):
     default_gender: Number
     total_error: Number
 
-
-def fields_of(name: str, estimate: Estimate) -> dict[str, Any]:
-    """A number and its interval, by the names of their three fields."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    def value(self, cause: str) -> float:
+        """The value of a cause."""
+        return float(getattr(self, cause))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +165,8 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
-        numbers = {field: x for name in SHOWN for field, x in fields_of(name, estimates[name, None]).items()}
         fields = (*structs.astuple(wording), judged, problem, stated, person, table.frame.height // 2)
-        rows.append(WordingRow(*fields, **numbers))
+        rows.append(WordingRow(*fields, **{name: estimates[name, None] for name in SHOWN}))
     return rows
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import scoring_of
 from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
-from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, view_rows
+from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, view_rows
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
 from evenli.core.extras import need
@@ -37,11 +37,11 @@ class CauseRow(Record, frozen=True):
 
     Attributes:
         cause: Name of the measure.
-        usual: Value in the usual wording, on the items of this suite; its fixed-wording interval follows.
-        mean: Mean over wordings; its interval, that of other occupations and templates, follows.
-        another_low: Where the value lies if another wording had been picked: from here.
-        another_high: To here.
-        another_level: In so many of 100 cases; order statistics, so no distribution is assumed.
+        usual: Value in the usual wording, on the items of this suite.
+        mean: Mean over wordings; its interval is about other occupations and templates, in the same wordings.
+        another_low: One further wording of this grid has a value from here on ...
+        another_high: ... up to here,
+        another_probability: with this probability; order statistics, so no distribution is assumed.
         lowest: Smallest value of a wording.
         highest: Largest value.
         wordings: How many are judged.
@@ -58,15 +58,11 @@ class CauseRow(Record, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {"sign_share": "sign_share"}
 
     cause: str
-    usual: Number
-    usual_low: Number
-    usual_high: Number
-    mean: Number
-    mean_low: Number
-    mean_high: Number
+    usual: Estimate
+    mean: Estimate
     another_low: Number
     another_high: Number
-    another_level: Number
+    another_probability: Number
     lowest: Number
     highest: Number
     wordings: int
@@ -155,9 +151,10 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterato
     """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
     known = [row for row in rows if row.judged]
     for cause in CAUSES if rows else ():
-        estimates, mean = [row.estimate(cause) for row in known], means[cause]
-        usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
-        sign, counted = _counted(cause, known, usual.value if rows[0].judged else mean.value)
+        estimates: list[Estimate] = [getattr(row, cause) for row in known]
+        mean, judged = means[cause], rows[0].judged
+        usual = getattr(rows[0], cause) if judged else Estimate.undefined("the usual wording is not judged")
+        sign, counted = _counted(cause, known, usual.value if judged else mean.value)
         limit = NEGLIGIBLE if cause == "total_error" else 0.0
         above = sum(estimate.low > limit for estimate in estimates)
         below = sum(estimate.high < limit for estimate in estimates)
@@ -165,19 +162,19 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterato
         certain = {1: (above, below), -1: (below, above)}.get(
             sign, (below, above) if cause == "total_error" else (0, 0)
         )
-        low, high, level = prediction_interval([estimate.value for estimate in estimates])
+        low, high, probability = prediction_interval([estimate.value for estimate in estimates])
         yield CauseRow(
             cause=cause,
-            **fields_of("usual", usual),
-            **fields_of("mean", mean),
+            usual=usual,
+            mean=mean,
             another_low=low,
             another_high=high,
-            another_level=level,
+            another_probability=probability,
             wordings=len(known),
             **counted,
             beyond_doubt=certain[0],
             reversed=certain[1],
-            verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if rows[0].judged else 0,
+            verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if judged else 0,
         )
 
 
@@ -187,14 +184,14 @@ def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> It
     # Without it, the mean of the cells does.
     usual: Sequence[WordingRow | ViewRow] = [row for row in wordings[:1] if row.judged] or known
     for cause in CAUSES if cells else ():
-        reference = float(np.mean([getattr(row, cause) for row in usual])) if usual else math.nan
+        reference = float(np.mean([row.value(cause) for row in usual])) if usual else math.nan
         _, counted = _counted(cause, known, reference)
         yield ViewCause(cause=cause, cells=len(cells), judged=len(known), **counted)
 
 
 def _counted(cause: str, rows: Sequence[WordingRow | ViewRow], reference: float) -> tuple[int, dict[str, Any]]:
     """The sign of a reference, and what the values of a cause say of it, by the names of the fields."""
-    values = [getattr(row, cause) for row in rows]
+    values = [row.value(cause) for row in rows]
     sign = 0 if math.isnan(reference) else side(cause, reference)
     sides = [side(cause, value) for value in values]
     small, holds = sum(abs(value) <= NEGLIGIBLE for value in values), sides.count(sign)
@@ -218,7 +215,7 @@ def levels(rows: Sequence[WordingRow]) -> Iterator[LevelRow]:
     for dimension in DIMENSIONS:
         for choice in dict.fromkeys(getattr(row, dimension) for row in rows):
             of = [row for row in rows if row.judged and getattr(row, dimension) == choice]
-            means = (float(np.mean([getattr(row, c) for row in of])) if of else math.nan for c in CAUSES)
+            means = (float(np.mean([row.value(c) for row in of])) if of else math.nan for c in CAUSES)
             yield LevelRow(dimension, choice, len(of), *means)
 
 
@@ -253,7 +250,7 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
 
 def _logit(cause: str, row: WordingRow | ViewRow) -> float:
     """A cause on the logit scale; half an item more on either side keeps 0 and 1 finite."""
-    value = getattr(row, cause)
+    value = row.value(cause)
     share = value if cause == "total_error" else (1 + value) / 2
     kept = (share * row.items + 0.5) / (row.items + 1)
     return math.log(kept / (1 - kept))
