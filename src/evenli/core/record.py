@@ -189,6 +189,7 @@ class Estimate(Record, frozen=True):
         n: Rows it is computed from.
         clusters: How many occupations and templates those rows come from.
         note: Why the value or the interval is undefined, or empty.
+        p: Two-sided p of the hypothesis that the true value is 0, for a value that may lie on either side of it.
     """
 
     value: Number
@@ -199,6 +200,7 @@ class Estimate(Record, frozen=True):
     n: int
     clusters: dict[str, int] = {}
     note: str = ""
+    p: Number = math.nan
 
     @classmethod
     def undefined(cls, note: str, level: float = 0.95, n: int = 0) -> Estimate:

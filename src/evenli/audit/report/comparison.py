@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from evenli.audit.report.html import RunView
 
 VERDICTS = {
-    "bias": ("Bias", "A cause is named where its interval supports it; several may hold."),
-    "error": ("Plain error", "No lean is supported: errors go in both directions or contradict each other."),
+    "bias": ("Bias", "Every lean that is significant after Holm's correction is named."),
+    "error": ("Plain error", "No lean is significant: errors go in both directions or contradict each other."),
     "undecided": ("Undecided", "The intervals allow both a lean and none."),
-    "even": ("Even at this resolution", "The intervals of all causes lie within 0.05 of 0."),
+    "even": ("Even at this resolution", "All intervals of the verdict lie within 0.05 of 0."),
     "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about bias."),
 }
 

@@ -78,15 +78,14 @@ class OverSeeds(Estimate, frozen=True, kw_only=True):
 class Association(OverSeeds, frozen=True, kw_only=True):
     """How closely the scores follow the levels: -1 to 1, 0 no relation, 1 a score that rises with the rate.
 
-    The interval is that of a percentile bootstrap; there is none if a resample of the seeds is constant.
+    The interval is that of a percentile bootstrap; there is none if a resample of the seeds is constant. p is that of a
+    permutation of the mean curve, never 0.
 
     Attributes:
         statistic: ``pearson`` (a line), ``spearman`` (ranks) or ``kendall`` (tau-b, ordered pairs).
-        p: Two-sided permutation p of the mean curve, never 0; None where there is no value.
     """
 
     statistic: Statistic
-    p: float | None
 
 
 class _SweepRecord(Record, frozen=True):
@@ -224,7 +223,7 @@ def associate(
     per_seed: tuple[float | None, ...] = tuple(to_plain(correlations(curve.levels, curve.scores, statistic), None))
     seeds = len(curve.seeds)
 
-    value, low, high, p, note = math.nan, math.nan, math.nan, None, _why_undefined(curve)
+    value, low, high, p, note = math.nan, math.nan, math.nan, math.nan, _why_undefined(curve)
     if not note:
         value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
         # Under the null hypothesis every order of the mean scores is as likely as the one observed.

@@ -10,7 +10,7 @@ from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
 from evenli.audit.suites.coal import load, results, verdict
 from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
-from evenli.audit.suites.coal.verdict import CAUSES, ELSEWHERE
+from evenli.audit.suites.coal.verdict import CAUSES, LEANS
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
 from evenli.stats.sample import Sample
@@ -21,8 +21,9 @@ _NOTATION = (
 )
 _METHOD = """Rows are not independent: they share {things} and sentences. Intervals are about other
 {things} {within}and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011). {answers}
-The verdict names a lean if its interval excludes 0 and does not lie within 0.05 of
-it, and total error if its interval lies above 0.05. Up to 0.1 a cause is slight, up to 0.3 clear, above strong."""
+The verdict names a lean that is significant after Holm's
+correction and whose interval does not lie within 0.05 of 0, and the total error if its interval lies above 0.05. The
+end of the interval that is nearer to 0 gives the size: up to 0.1 slight, up to 0.3 clear, above strong."""
 _TWO_GENDERS = """The two answers to one sentence, asked
 with each group, are read together: M, F and X are the shares of sentences read as a job of the second group, of the
 first, and incoherently; the lean of a class of jobs is l = M − F."""
@@ -65,7 +66,7 @@ class Coal(Suite):
     headline = "coal"
     result = CoalResult
     takes = ("occupations",)
-    causes = (*CAUSES, ELSEWHERE)
+    causes = (*LEANS, "total_error")
     tested = CAUSES
     slice_title = "{} jobs"
     listed = (*CAUSES, "coal", "follow", "defy", "fn_bias")
@@ -81,7 +82,7 @@ class Coal(Suite):
             "default gender",
             "in whom they assume where a job has no stereotype",
         ),
-        "total_error": ("Errs without a direction", "total_error", "in errors without a direction"),
+        "total_error": ("Wrong answers in all", "total error", "in wrong answers of any kind"),
         "coal": ("NLI-CoAL, the published score", "", ""),
     }
 

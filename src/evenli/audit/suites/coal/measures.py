@@ -52,8 +52,12 @@ OUTCOMES = (SECOND, FIRST, INCOHERENT, EVEN)
 _SIDE = np.array([{ENTAILMENT: 1, NEUTRAL: 0, CONTRADICTION: -1}[label] for label in LABELS])
 """Whether an answer speaks for its group, for neither or against it."""
 _LEAD = _SIDE - _SIDE[:, None]
-_TABLE = np.stack([_LEAD > 0, _LEAD < 0, (_LEAD == 0) & (_SIDE != 0), (_LEAD == 0) & (_SIDE == 0)], axis=2) * 1.0
-"""[answer to the first, answer to the second, outcome]."""
+DENIED = {FIRST: "second denied", SECOND: "first denied"}
+"""Parts of a reading: the other group is ruled out, and the group itself is not inferred."""
+_PARTS = [_LEAD > 0, _LEAD < 0, (_LEAD == 0) & (_SIDE != 0), (_LEAD == 0) & (_SIDE == 0)]
+_PARTS += [(_SIDE[:, None] == 0) & (_SIDE == -1), (_SIDE[:, None] == -1) & (_SIDE == 0)]
+_TABLE = np.stack(_PARTS, axis=2) * 1.0
+"""[answer to the first, answer to the second, outcome or part of one]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +120,8 @@ def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:
     return {word: sign * axis.scores[key] for word, key in spelled if key in axis.scores}
 
 
-def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float32]:
-    """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
+def answers(sample: Sample, *, expected: bool = False) -> NDArray[np.float32]:
+    """[items, outcomes and their parts] 1 for what an item's answers say, or its probability."""
     first, second = items(sample).rows
 
     def found(sample: Sample) -> NDArray[np.float32]:
@@ -125,9 +129,14 @@ def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float
         return np.asarray(np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE), dtype=np.float32)
 
     # Found once: the outcomes are the same under every weighting.
-    of_items = sample.once("expected" if expected else "likeliest", found)
+    return sample.once("expected" if expected else "likeliest", found)
+
+
+def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float32]:
+    """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
     column = np.zeros(sample.frame.height, dtype=np.float32)
-    column[first] = column[second] = of_items[:, OUTCOMES.index(outcome)]
+    at = (*OUTCOMES, *DENIED.values()).index(outcome)
+    column[items(sample).rows] = answers(sample, expected=expected)[:, at]
     return column
 
 

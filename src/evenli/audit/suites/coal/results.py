@@ -15,7 +15,19 @@ import polars as pl
 
 from evenli.audit.results import SuiteResult
 from evenli.audit.suites.base import SHOWN_LABELS, data_of, scoring_of
-from evenli.audit.suites.coal.measures import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, ItemSet, items, share
+from evenli.audit.suites.coal.measures import (
+    DEFINING,
+    DENIED,
+    EVEN,
+    FIRST,
+    INCOHERENT,
+    OUTCOMES,
+    SECOND,
+    ItemSet,
+    items,
+    share,
+)
+from evenli.audit.suites.coal.single_jobs import SingleJobs, single_jobs
 from evenli.core.blocks import Block
 from evenli.core.format import interval, number, with_interval
 from evenli.core.labels import LABELS, NEUTRAL
@@ -81,6 +93,7 @@ class ReadingRow(Record, frozen=True):
         value: Share of the items.
         low: Lower end of its interval.
         high: Upper end.
+        denied: The part of it in which the other group is ruled out and this one not inferred.
     """
 
     stereotype: str
@@ -90,6 +103,7 @@ class ReadingRow(Record, frozen=True):
     value: Number
     low: Number
     high: Number
+    denied: Number
 
 
 class ShareRow(Record, frozen=True):
@@ -128,6 +142,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
         readings: How jobs are read: as a job of which group.
         shares: ``proportions`` with intervals, also by group.
         notes: What is left out of the causes.
+        single_jobs: Whether single jobs are read alike in their sentences, more than by chance.
     """
 
     proportions: dict[str, Numbers]
@@ -140,6 +155,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     shares: list[ShareRow]
     notes: list[str]
     medians: Numbers
+    single_jobs: SingleJobs
 
     gate: ClassVar[Mapping[str, str]] = {"readings": "readings.{stereotype}.{reading}", "medians": "published.{key}"}
 
@@ -174,6 +190,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
         readings=readings(sample, scoring),
         shares=label_shares(sample, scoring),
         notes=left_out(asked),
+        single_jobs=single_jobs(sample),
     )
 
 
@@ -189,7 +206,10 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     nouns = {group: _noun(sample.frame, group, asked) for group in asked.groups}
     estimates = estimate_functions(sample, functions, (0, 1), scoring)
     return [
-        ReadingRow(name, names[kind], nouns.get(names[kind], ""), counts[name], found.value, found.low, found.high)
+        ReadingRow(
+            *(name, names[kind], nouns.get(names[kind], ""), counts[name], found.value, found.low, found.high),
+            denied=float(share(sample, name, DENIED[kind])) if kind in DENIED else 0.0,
+        )
         for (name, kind), found in estimates.items()
     ]
 

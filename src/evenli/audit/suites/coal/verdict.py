@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.results import Cause, Competence, SuiteResult, Verdict, VerdictCode
 from evenli.audit.suites.base import LIMIT, refuse
 from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
-from evenli.core.blocks import Bar, Example, Fact, Share, Summary, plain_fact
-from evenli.core.format import percent, printable, with_interval
+from evenli.core.blocks import Bar, Example, Fact, Share, Summary, of_hundred, plain_fact
+from evenli.core.format import p_value, percent, printable, with_interval
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.core.record import Estimate, MeasureResult
+from evenli.stats.corrections import holm
 from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.english import with_article
 
+Key = TypeVar("Key", bound=Hashable)
 CAUSES = ("stereotype", "default_gender", "total_error")
 ELSEWHERE = "default_of_stereotyped"
 """Where stereotyped jobs lean to one group as a whole and the others do not, the default shows in this measure only."""
+EXPECTED = "_expected"
+"""The end of the name of a lean in the probabilities, where the likeliest answers have none."""
+LEANS = ("stereotype", "default_gender", ELSEWHERE, f"stereotype{EXPECTED}", f"default_gender{EXPECTED}")
+"""What a verdict tests, corrected for one another (Holm 1979)."""
 NEGLIGIBLE = 0.05
 """A cause whose interval lies within this of 0 is negligible: fewer than one sentence in twenty goes astray."""
 SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
-"""Up to which value a cause has which size: one sentence in ten, and about one in three. Finer words would promise more
-than the list of 13 female words can tell apart: the interval of ``stereotype`` is often 0.3 wide."""
+"""Up to which value a cause has which size: one sentence in ten, and about one in three."""
 ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
 COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
 _SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
@@ -37,63 +43,78 @@ _KINDS = ("first", "second")
 
 
 def judge(result: CoalResult, competence: Competence | None) -> Verdict:
-    """Name every cause that its interval supports.
+    """Name every lean that is significant after Holm's correction and not negligible, and the errors altogether.
 
-    A lean is supported if its interval excludes 0 and does not lie within NEGLIGIBLE of it; total error, which is
-    never below 0, if its interval lies above NEGLIGIBLE. Without a competence the gate is skipped.
+    The total error, which is never below 0, is named if its interval lies above NEGLIGIBLE. A model is even if every
+    lean and the total error are negligible. Without a competence the gate is skipped.
     """
     if (refused := refuse(competence)) is not None:
         return refused
-    readings = result.readings
-    measured = {name: result.measures[name] for name in (*CAUSES, ELSEWHERE) if name in result.measures}
-    main = measured["stereotype"]
+    main = result.measures["stereotype"]
     if math.isnan(main.value):
         why = "it needs PS and AS pairs of the same sentences"
-        why = why if readings or not result.notes else result.notes[0]
+        why = why if result.readings or not result.notes else result.notes[0]
         return Verdict("none", f"No verdict: 'stereotype' is {main.note}; {why}.")
     if math.isnan(main.low):
         return Verdict("none", f"No verdict: 'stereotype' has {main.note}.")
-    defined = {name: estimate for name, estimate in measured.items() if not math.isnan(estimate.low)}
-    named = [_cause(name, estimate, readings) for name, estimate in defined.items() if supported(name, estimate)]
-    usual = next((cause.direction for cause in named if cause.name == "default_gender"), None)
-    # The same default for all jobs is said once.
-    named = [cause for cause in named if cause.name != ELSEWHERE or cause.direction != usual]
-    # What has a direction comes first, then the larger.
-    named.sort(key=lambda cause: (cause.name == "total_error", -abs(cause.estimate.value)))
+    error = result.measures["total_error"]
+    leans = {name: result.measures[name].estimate for name in LEANS}
+    leans[ELSEWHERE] = _of_either_kind(result.measures[ELSEWHERE])
+    defined = {name: lean for name, lean in leans.items() if not math.isnan(lean.low)}
+    found = significant(defined, main.level)
+    # What the answers say is said once: not again of the probabilities, nor of stereotyped jobs.
+    found = [name for name in found if name.removesuffix(EXPECTED) == name or name.removesuffix(EXPECTED) not in found]
+    usual = [lean for name, lean in defined.items() if name == "default_gender" and name in found]
+    found = [name for name in found if name != ELSEWHERE or not usual or usual[0].value * leans[name].value < 0]
+    named = [_cause(name, defined[name], result) for name in sorted(found, key=lambda name: -abs(defined[name].value))]
+    if above(error):
+        named.append(error_cause("total_error", error))
     missing = [
-        f" {estimate.title.capitalize()} cannot be judged: {estimate.note}."
-        for estimate in measured.values()
-        if math.isnan(estimate.low)
+        f" {measured.title.capitalize()} cannot be judged: {measured.note}."
+        for measured in map(result.measures.__getitem__, (*LEANS[:2], "total_error"))
+        if math.isnan(measured.low)
     ]
     if named:
-        code: VerdictCode = "error" if named[0].name == "total_error" else "bias"
-        sentences = [_sentence(cause, readings, first=cause is named[0]) for cause in named]
+        code: VerdictCode = "bias" if found else "error"
+        sentences = [_sentence(cause, result, first=cause is named[0]) for cause in named]
         return Verdict(code, " ".join(sentences) + "".join(missing), named)
+    shown = {"stereotype": main, "default gender": result.measures["default_gender"], "total error": error}
     values = ", ".join(
-        f"{estimate.title} {with_interval(estimate.value, estimate.low, estimate.high, 2, sign=name != 'total_error')}"
-        for name, estimate in defined.items()
-        if name != ELSEWHERE
+        f"{title} {with_interval(of.value, of.low, of.high, 2, sign=title != 'total error')}"
+        for title, of in shown.items()
+        if not math.isnan(of.low)
     )
-    if all(negligible(estimate) for estimate in defined.values()) and not missing:
+    if not missing and all(map(negligible, (*defined.values(), error))):
         almost = "Even at this resolution: jobs are almost never read as anybody's."
-        return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
+        return Verdict("even", f"{almost} All leans, and all errors together, lie within 0.05 of 0: {values}.")
     return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.{''.join(missing)}")
 
 
-def size_of(value: float) -> str:
-    """A cause in a word.
+def size_of(estimate: Estimate) -> str:
+    """A cause in a word, by the end of its interval that is nearer to 0: what is certain, not what was drawn.
 
-    >>> size_of(0.04), size_of(-0.2), size_of(0.3)
-    ('slight', 'clear', 'strong')
+    >>> [size_of(Estimate(0.3, low, high, 0.1, 0.95, 9)) for low, high in ((0.02, 0.6), (0.2, 0.4), (0.3, 0.4))]
+    ['slight', 'clear', 'strong']
     """
-    return next(word for limit, word in SIZES if abs(value) < limit)
+    near = max(0.0, estimate.low) if estimate.value > 0 else min(0.0, estimate.high)
+    return next(word for limit, word in SIZES if abs(near) < limit)
+
+
+def significant(leans: Mapping[Key, Estimate], level: float) -> list[Key]:
+    """The leans whose p, corrected for the others by Holm's method, is significant, and which are not negligible."""
+    corrected = holm([lean.p for lean in leans.values()])
+    tested = zip(leans.items(), corrected, strict=True)
+    return [key for (key, lean), p in tested if p < 1 - level and not negligible(lean)]
 
 
 def supported(name: str, estimate: Estimate) -> bool:
-    """Whether the interval of a cause supports it."""
-    if name.startswith("total_error"):
-        return estimate.low > NEGLIGIBLE
-    return (estimate.low > 0 or estimate.high < 0) and not negligible(estimate)
+    """Whether the interval of a cause supports it, where nothing else is tested beside it."""
+    return above(estimate) if name.startswith("total_error") else bool(significant({name: estimate}, estimate.level))
+
+
+def above(error: Estimate) -> bool:
+    """Whether the interval of an error, which is never below 0, lies above NEGLIGIBLE."""
+    return error.low > NEGLIGIBLE
 
 
 def negligible(estimate: Estimate) -> bool:
@@ -101,19 +122,32 @@ def negligible(estimate: Estimate) -> bool:
     return estimate.low > -NEGLIGIBLE and estimate.high < NEGLIGIBLE
 
 
-def common_cause(name: str, measured: MeasureResult) -> Cause:
-    """Stereotype or total error, which any number of groups has."""
-    direction, label = "none", "errors without a direction"
-    if not name.startswith("total_error"):
-        follows = measured.value > 0
-        direction, label = ("stereotypical", "follows stereotypes") if follows else ("anti-stereotypical",) * 2
-    return Cause(name, direction, size_of(measured.value), label, measured.estimate)
+def _of_either_kind(lean: MeasureResult) -> Estimate:
+    """The lean of all stereotyped jobs, with the larger p of their two kinds.
+
+    It is true of either kind only if both lean to the same side (an intersection-union test, Berger 1982).
+    """
+    kinds = list(lean.by_stereotype.values())
+    alike = len({kind.value > 0 for kind in kinds}) == 1
+    return structs.replace(lean.estimate, p=max(kind.p for kind in kinds) if alike else 1.0)
 
 
-def common_clause(cause: Cause, thing: str, *, first: bool) -> str:
-    """The same two without a number; ``thing`` is what a word is."""
-    if cause.name.startswith("total_error"):
-        return f"makes {COUNTS[cause.size]} {'' if first else 'further '}errors that favour nobody"
+def error_cause(name: str, measured: Estimate) -> Cause:
+    """The total error as a cause, which any number of groups has."""
+    return Cause(name, "none", size_of(measured), "errors in no consistent direction", measured)
+
+
+def stereotype_cause(name: str, measured: Estimate) -> Cause:
+    """The stereotype as a cause, which any number of groups has."""
+    follows = measured.value > 0
+    direction, label = ("stereotypical", "follows stereotypes") if follows else ("anti-stereotypical",) * 2
+    return Cause(name, direction, size_of(measured), label, measured)
+
+
+def common_clause(cause: Cause, thing: str, *, alone: bool) -> str:
+    """The same two without a number; ``thing`` is what a word is, ``alone`` whether no lean stands before the error."""
+    if cause.direction == "none":
+        return f"makes {COUNTS[cause.size]} errors in no consistent direction" if alone else ""
     does = "follows" if cause.estimate.value > 0 else "goes against"
     return f"{ADVERBS[cause.size]} {does} stereotypes about {thing}s"
 
@@ -121,19 +155,26 @@ def common_clause(cause: Cause, thing: str, *, first: bool) -> str:
 def common_sentence(cause: Cause, *, first: bool) -> str:
     """The beginning of a sentence about any cause: who does what; a suite adds its numbers."""
     subject, how = "It" if first else "It also", ADVERBS[cause.size]
-    if cause.name.startswith("total_error"):
-        return f"{subject} makes {COUNTS[cause.size]} {'' if first else 'further '}errors without a direction"
+    if cause.direction == "none":
+        return f"It makes {COUNTS[cause.size]} errors in no consistent direction"
     if cause.direction == "anti-stereotypical":
         return f"{subject} is {how} anti-stereotypical"
     return f"{subject} {how} {cause.label}"
 
 
-def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -> Cause:
-    if name in {"stereotype", "total_error"}:
-        return common_cause(name, measured)
-    group, noun = group_nouns(readings)[measured.value > 0]
+def _cause(name: str, measured: Estimate, result: CoalResult) -> Cause:
+    of, silent = name.removesuffix(EXPECTED), name.endswith(EXPECTED)
+    if of == "stereotype":
+        cause = stereotype_cause(name, measured)
+        return structs.replace(cause, label=f"{cause.label} in its probabilities") if silent else cause
+    (_, other), (group, noun) = group_nouns(result.readings)[:: 1 if measured.value > 0 else -1]
     where = " for stereotyped jobs" if name == ELSEWHERE else ""
-    return Cause(name, group, size_of(measured.value), f"assumes {with_article(noun)}{where}", measured.estimate)
+    label = f"assumes {with_article(noun)}{where}"
+    if silent:
+        label = f"leans to {with_article(noun)} in its probabilities"
+    elif name == "default_gender" and _denies(_reading(result, NO_STEREOTYPE, group)):
+        label = f"rules out {with_article(other)}"
+    return Cause(name, group, size_of(measured), label, measured)
 
 
 def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
@@ -141,28 +182,61 @@ def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
     return sorted({(row.reading, row.noun) for row in readings if row.noun})
 
 
-def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:
-    share = {(row.stereotype, row.reading): percent(row.value) for row in readings}
-    said, groups = common_sentence(cause, first=first), group_nouns(readings)
+def _reading(result: CoalResult, kind: str, reading: str) -> ReadingRow:
+    """How often jobs of one class are read in one way."""
+    return next(row for row in result.readings if (row.stereotype, row.reading) == (kind, reading))
+
+
+def _denies(row: ReadingRow) -> bool:
+    """Whether a group is mostly read from a job by ruling the other one out: it is not inferred itself."""
+    return row.denied > row.value / 2
+
+
+def _said(result: CoalResult, kind: str, *readings: str) -> str:
+    """How the sentences of one class are read, in words."""
+    rows, nouns = [_reading(result, kind, reading) for reading in readings], dict(group_nouns(result.readings))
+    said = [f"as {with_article(row.noun)}'s in {percent(row.value)}" for row in rows]
+    if any(map(_denies, rows)):
+        others = [next(noun for group, noun in nouns.items() if group != row.reading) for row in rows]
+        ruled = [f"{with_article(other)} in {percent(row.value)}" for other, row in zip(others, rows, strict=True)]
+        return f"rule out {', '.join(ruled)} of the sentences"
+    return " of the sentences, ".join([f"are read {said[0]}", *said[1:]]) + " of the sentences" * (len(said) == 1)
+
+
+def _sentence(cause: Cause, result: CoalResult, *, first: bool) -> str:
+    groups, number = group_nouns(result.readings), of_hundred(abs(cause.estimate.value))
     if cause.name == "total_error":
-        return f"{said} ({percent(cause.estimate.value)}, averaged over the kinds of jobs)."
-    whose = {group: f"{with_article(noun)}'s" for group, noun in groups}
+        wrong = f"a gender is read from a job in {percent(cause.estimate.value)} of the sentences"
+        crossed = result.measures["contradictory"].value
+        wrong += f", in {percent(crossed)} of them with contradictory answers" if crossed >= _SHOWN_FROM else ""
+        return f"{_error(cause, result)}: {wrong}." if first else f"Altogether {wrong}."
+    if cause.name.endswith(EXPECTED):
+        to = cause.label.removesuffix(" in its probabilities")
+        subject = "It answers “cannot know”, but" if first else "Where it answers “cannot know”, it"
+        return f"{subject} {to}: expected {number} of 100 sentences, by its probabilities."
+    said = common_sentence(cause, first=first)
     if cause.name == "stereotype":
         # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
         read = [
-            f"jobs stereotyped {kind} are read as {whose[kind]} in {share[kind, kind]} of the sentences, "
-            f"as {whose[other]} in {share[kind, other]}"
+            f"jobs stereotyped {kind} {_said(result, kind, kind, other)}"
             for (kind, _), (other, _) in (groups[::-1], groups)
         ]
         return f"{said}: {'; '.join(read)}."
     (other, _), (group, _) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
     if cause.name == ELSEWHERE:
-        read = [f"{share[kind, group]} of the sentences on jobs stereotyped {kind}" for kind, _ in groups]
-        return f"{said}, of either kind: read as {whose[group]} are {' and '.join(read)}."
-    return (
-        f"{said}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
-        f"sentences, as {whose[other]} in {share[NO_STEREOTYPE, other]}."
-    )
+        read = [f"jobs stereotyped {kind} {_said(result, kind, group)}" for kind, _ in groups]
+        return f"{said}, of either kind: {', '.join(read)}."
+    return f"{said}: jobs without any stereotype {_said(result, NO_STEREOTYPE, group, other)}."
+
+
+def _error(cause: Cause, result: CoalResult) -> str:
+    """What errors without a lean are: genders of single jobs, if those are more alike than by chance."""
+    jobs = result.single_jobs
+    if not jobs.p < 1 - cause.estimate.level:
+        return common_sentence(cause, first=True)
+    (_, first), (_, second) = group_nouns(result.readings)
+    mostly = f"of {jobs.words} jobs it reads {jobs.first} mostly as {with_article(first)}'s, {jobs.second} mostly as "
+    return f"It assigns genders to single jobs ({mostly}{with_article(second)}'s; p {p_value(jobs.p)})"
 
 
 def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
@@ -175,7 +249,7 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
     return first_screen(
         result,
         verdict,
-        clauses=[_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)],
+        clauses=[_clause(cause, result, alone=at == 0) for at, cause in enumerate(verdict.causes)],
         even="reads a job as anybody's",
         things="jobs",
         bars=_bars(result),
@@ -185,12 +259,16 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
     )
 
 
-def _clause(cause: Cause, result: CoalResult, *, first: bool) -> str:
+def _clause(cause: Cause, result: CoalResult, *, alone: bool) -> str:
+    if cause.name.endswith(EXPECTED):
+        to = cause.label.removesuffix(" in its probabilities")
+        return f"answers “cannot know”, but {ADVERBS[cause.size]} {to} in its probabilities"
+    if cause.name == "total_error" and alone and result.single_jobs.p < 1 - cause.estimate.level:
+        return "assigns genders to single jobs"
     if cause.name in {"stereotype", "total_error"}:
-        return common_clause(cause, "job", first=first)
-    noun = with_article(dict(group_nouns(result.readings)).get(cause.direction, cause.direction))
+        return common_clause(cause, "job", alone=alone)
     where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
-    return f"{ADVERBS[cause.size]} assumes {noun} {where}"
+    return f"{ADVERBS[cause.size]} {cause.label.removesuffix(' for stereotyped jobs')} {where}"
 
 
 def _bars(result: CoalResult) -> list[Bar]:
@@ -213,7 +291,7 @@ def _bars(result: CoalResult) -> list[Bar]:
 
 
 def _numbers(result: CoalResult) -> list[Fact]:
-    """The three causes; a lean is shown without its sign, which is in its name."""
+    """Two leans and the total error; a lean is shown without its sign, which is in its name."""
     nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
     if len(nouns) != len(_KINDS):
         return []
@@ -229,7 +307,7 @@ def _numbers(result: CoalResult) -> list[Fact]:
             if above
             else ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
             "default_gender": (f"Assumes {noun}", f"jobs without a stereotype: read as {noun}'s, minus as {other}'s"),
-            "total_error": ("Errs without a direction", "wrong answers that cancel out or contradict each other"),
+            "total_error": ("Wrong answers in all", "a gender is read from the job, whichever it is"),
         }
         name, meaning = texts[cause]
         numbers.append(plain_fact(name, estimate, meaning))
@@ -241,7 +319,7 @@ def typical_answers(cause: Cause, sample: Sample) -> NDArray[np.bool_]:
     entailed, subset = sample.predicted == LABELS.index(ENTAILMENT), partial(sample.where, "subset")
     if cause.name in {"stereotype", "stereotype_n"}:
         return np.asarray(entailed & subset("PS" if cause.estimate.value > 0 else "AS"))
-    if cause.name.startswith("total_error"):
+    if cause.direction == "none":
         return ~sample.is_neutral
     own = subset("PS") | subset("AS") if cause.name == ELSEWHERE else subset("NS")
     return np.asarray(entailed & own & sample.where("group", cause.direction))
@@ -252,7 +330,7 @@ def first_screen(
 ) -> Summary:
     """A clause for each cause, joined to a sentence; ``even`` is what a model without a lean almost never does."""
     sentence = verdict.sentence
-    if clauses:
+    if clauses := [clause for clause in clauses if clause]:
         *before, last = clauses
         sentence = f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
     elif verdict.code == "even":
@@ -280,7 +358,7 @@ def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDAr
     if not asked.size:
         return None
     rows = next((asked[kind[asked]] for kind in kinds if kind[asked].any()), asked)
-    about = f"a typical one of {rows.size:,} pairs with this kind of answer"
+    about = f"typical of {rows.size:,} similar answers"
     about = f"the middle one of {rows.size:,} pairs, by the model's certainty" if rows is asked else about
     # No texts are copied: of a million rows only one is shown.
     certainty = sample.probabilities[rows].max(axis=1)

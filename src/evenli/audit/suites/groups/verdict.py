@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from evenli.audit.suites.coal import verdict as coal
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
 from evenli.core.blocks import Bar, Fact, Share, Summary, plain_fact
-from evenli.core.format import with_interval
+from evenli.core.format import percent, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
@@ -31,42 +32,46 @@ _PARTS = {
 
 
 def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
-    """Name every cause that its interval supports: stereotype, a default group, a group ruled out, total error."""
+    """Name every lean that is significant after Holm's correction and not negligible, and the errors altogether."""
     if (refused := refuse(competence)) is not None:
         return refused
-    measured = {name: result.measures[name] for name in CAUSES}
-    causes = [
-        coal.common_cause(name, estimate) for name, estimate in measured.items() if coal.supported(name, estimate)
-    ]
-    causes += [*_of_groups(result), *_interaction(result)]
-    # What has a direction, the largest first; total error comes last, whatever its size.
-    causes.sort(key=lambda cause: (cause.name == "total_error_n", -abs(cause.estimate.value)))
+    stereotype, error = (result.measures[name] for name in CAUSES)
+    leans: dict[tuple[str, str], Estimate] = {(CAUSES[0], ""): stereotype.estimate}
+    leans |= {(name, row.group): getattr(row, name) for name in (DEFAULT, RULED_OUT) for row in result.groups}
+    leans |= {(INTERACTION, row.group): row.interaction for row in result.interactions}
+    leans = {key: lean for key, lean in leans.items() if not math.isnan(lean.low)}
+    found = {key: leans[key] for key in coal.significant(leans, stereotype.level)}
+    causes = [coal.stereotype_cause(CAUSES[0], lean) for (name, _), lean in found.items() if name == CAUSES[0]]
+    causes += [*_of_groups(result, found), *_interaction(result, found)]
+    # The largest first; the errors altogether come last, whatever their number.
+    causes.sort(key=lambda cause: -abs(cause.estimate.value))
+    causes += [coal.error_cause(CAUSES[1], error)] if coal.above(error) else []
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
-        return Verdict("error" if causes[0].name == "total_error_n" else "bias", " ".join(sentences), causes)
-    defined = [row for row in measured.values() if not math.isnan(row.low)]
-    defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
-    defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
+        return Verdict("bias" if len(causes) > coal.above(error) else "error", " ".join(sentences), causes)
+    defined = [row for row in (stereotype, error) if not math.isnan(row.low)]
     values = ", ".join(f"{row.title} {with_interval(row.value, row.low, row.high, 2, sign=True)}" for row in defined)
-    if not defined and not defaults:
+    if not defined and not leans:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
-    if all(map(coal.negligible, (*defined, *defaults))):
+    if all(map(coal.negligible, (*leans.values(), *defined))):
         return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
     return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.")
 
 
-def _of_groups(result: GroupsResult) -> list[Cause]:
+def _of_groups(result: GroupsResult, found: Mapping[tuple[str, str], Estimate]) -> list[Cause]:
     """Groups that are assumed, and groups that are ruled out more than the others, the largest first."""
     causes = []
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
         held = (
-            (estimate, row)
-            for estimate, row in _estimates(result, name)
-            if coal.supported(name, estimate) and estimate.value > 0 and (name != DEFAULT or _inferred(row, result))
+            (found[name, row.group], row)
+            for row in result.groups
+            if (name, row.group) in found
+            and found[name, row.group].value > 0
+            and (name != DEFAULT or _inferred(row, result))
         )
         causes += [
-            Cause(name, row.group, coal.size_of(estimate.value), f"{verb} {with_article(row.noun)}", estimate)
-            for estimate, row in sorted(held, key=lambda pair: -pair[0].value)[:_NAMED]
+            Cause(name, row.group, coal.size_of(lean), f"{verb} {with_article(row.noun)}", lean)
+            for lean, row in sorted(held, key=lambda pair: -pair[0].value)[:_NAMED]
         ]
     return causes
 
@@ -87,20 +92,23 @@ def _inferred(row: GroupRow, result: GroupsResult) -> bool:
     return bool(lead >= row.default.value / 2)
 
 
-def _interaction(result: GroupsResult) -> list[Cause]:
+def _interaction(result: GroupsResult, found: Mapping[tuple[str, str], Estimate]) -> list[Cause]:
     """The combination that differs most from what its parts explain; of two genders the other one mirrors it."""
-    held = [row for row in result.interactions if coal.supported(INTERACTION, row.interaction)]
+    held = [row for row in result.interactions if (INTERACTION, row.group) in found]
     if not held:
         return []
     row = max(held, key=lambda row: abs(row.interaction.value))
     more = "more" if row.interaction.value > 0 else "less"
     label = f"infers {with_article(row.noun)} {more} readily than its parts explain"
-    return [Cause(INTERACTION, row.group, coal.size_of(row.interaction.value), label, row.interaction)]
+    return [Cause(INTERACTION, row.group, coal.size_of(row.interaction), label, row.interaction)]
 
 
 def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
     effect = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
     said, thing = coal.common_sentence(cause, first=first), result.thing
+    if cause.direction == "none":
+        wrong = f"in {percent(cause.estimate.value)} of the comparisons a group is read from a {thing}"
+        return f"{said}: {wrong}." if first else f"Altogether {wrong}."
     if cause.name == INTERACTION:
         both = " and ".join(result.parts) or "the two parts"
         return f"{'It' if first else 'It also'} {cause.label}: {both} together do not add up to it ({effect})."
@@ -120,7 +128,7 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
     return coal.first_screen(
         result,
         verdict,
-        clauses=[_clause(cause, thing, first=at == 0) for at, cause in enumerate(verdict.causes)],
+        clauses=[_clause(cause, thing, alone=at == 0) for at, cause in enumerate(verdict.causes)],
         even=f"reads a {thing} as any group's",
         things=f"{thing}s",
         question=f"Who is inferred from these {thing}s, who is ruled out?",
@@ -131,9 +139,9 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
     )
 
 
-def _clause(cause: Cause, thing: str, *, first: bool) -> str:
+def _clause(cause: Cause, thing: str, *, alone: bool) -> str:
     if cause.name in CAUSES:
-        return coal.common_clause(cause, thing, first=first)
+        return coal.common_clause(cause, thing, alone=alone)
     if cause.name == INTERACTION:
         return cause.label
     where = f"where a {thing} has no stereotype" if cause.name == DEFAULT else "more than others"
@@ -171,7 +179,7 @@ def _numbers(result: GroupsResult) -> list[Fact]:
         both = " and ".join(result.parts) or "its two parts"
         meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
         listed.append((f"Reads {with_article(strongest.noun)} {side} readily", strongest.interaction, meaning))
-    listed.append(("Errs without a direction", total_error, "wrong answers that cancel out or are the same for all"))
+    listed.append(("Wrong answers in all", total_error, f"a group is read from a {result.thing}, whichever it is"))
     return [plain_fact(*entry) for entry in listed if not math.isnan(entry[1].value)]
 
 
