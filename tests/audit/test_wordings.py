@@ -20,6 +20,7 @@ from evenli.audit.gate.expressions import fields as gate_fields
 from evenli.audit.models.callables import fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import wording_line
+from evenli.audit.results import Cause
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import is_known
 from evenli.audit.suites.robust import build, shares_block, stability
@@ -251,8 +252,8 @@ def test_the_check_of_a_wording_passes_those_who_understand_it() -> None:
     correlated = betabinom.sf(needed - 1, n, 0.8 * 9, 0.2 * 9) ** 4  # a beta of correlation 1 / (7.2 + 1.8 + 1)
     assert correlated == pytest.approx(0.683, abs=2e-3)
     frame = load_suite("robust", Request("en")).frame.filter(pl.col("subset") == "control")
-    given = pl.col("id").str.extract("; control (.*?) ")
-    assert set(frame.group_by(pl.col("id").str.split("; ").list.get(0), given, "group").len()["len"]) == {n}
+    kinds = frame.group_by("group", of=pl.col("id").str.extract("(.*?; control .*?) ")).len()
+    assert set(kinds["len"]) == {n} and len(kinds) == 4 * SAMPLED
 
 
 def test_words_that_state_a_group_are_not_asked() -> None:
@@ -270,7 +271,7 @@ def test_words_that_state_a_group_are_not_asked() -> None:
 def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: float, small: None) -> None:
     result = audited(f"fake:{kind}", lang=lang).robust
     assert all(row.judged for row in result.wordings)  # type: ignore[attr-defined]
-    values = [row.stereotype for row in result.wordings]  # type: ignore[attr-defined]
+    values = [row.stereotype.value for row in result.wordings]  # type: ignore[attr-defined]
     assert values == pytest.approx([stereotype] * COUNT)
     row = result.cause("stereotype")  # type: ignore[operator]
     assert (row.holds, row.opposite, row.lowest, row.highest) == (COUNT, 0, stereotype, stereotype)
@@ -281,7 +282,7 @@ def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: f
 def test_bias_controlled_models_keep_their_order_in_every_wording(follower: Audit) -> None:
     curves = [audited(f"fake:oracle:{rate}").robust.wordings for rate in (0.1, 0.5)]  # type: ignore[attr-defined]
     for first, second, third in zip(*curves, follower.robust.wordings, strict=True):  # type: ignore[attr-defined]
-        assert first.stereotype < second.stereotype < third.stereotype
+        assert first.stereotype.value < second.stereotype.value < third.stereotype.value
 
 
 def deaf_to(word: str) -> Callable[[list[str], list[str]], list[str]]:
@@ -310,7 +311,7 @@ def test_a_model_is_not_judged_where_it_does_not_understand(small: None) -> None
 def test_two_models_are_compared_in_the_wordings_that_both_understand(small: None) -> None:
     deaf, knowing = audited(deaf_to("male p")), audited("fake:biased")
     for pair in ((deaf, knowing), (knowing, deaf)):
-        (found,) = compare_runs(*pair, suite="robust").to_dict()["robust"]["comparisons"]
+        (found,) = compare_runs(*pair, suite="robust").to_dict()["comparisons"]
         assert found["measures"]["stereotype_mean"]["value"] == pytest.approx(0, abs=1e-6)
         assert 0 < found["contrast"]["wordings"] < COUNT
 
@@ -330,7 +331,7 @@ def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
     row = result.cause("stereotype")  # type: ignore[operator]
     plain = sum(row.frame == "bare" for row in result.wordings)  # type: ignore[attr-defined]
     assert (row.holds, row.opposite, row.verdict) == (plain, COUNT - plain, "unstable")
-    assert row.reversed > 0 and (row.lowest, row.highest) == (-1.0, 1.0)
+    assert (row.supported, row.reversed) == (COUNT, COUNT - plain) and (row.lowest, row.highest) == (-1.0, 1.0)
     shares = {row.dimension: row.share for row in result.shares if row.cause == "stereotype"}  # type: ignore[attr-defined]
     assert shares["frame"] == pytest.approx(1.0) and sum(shares.values()) == pytest.approx(1.0)
 
@@ -339,13 +340,21 @@ def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
 
 
 def row(value: float, noun: str, frame: str, judged: bool = True) -> WordingRow:
-    ends = {
-        f"{name}{end}": value
-        for name in ("stereotype", "default_gender", "follow", "defy")
-        for end in ("", "_low", "_high")
+    found = {name: certain(value) for name in ("stereotype", "default_gender", "follow", "defy")}
+    error = Estimate(0.0, 0.0, 0.01, 0.0, 0.95, 100)
+    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **found, total_error=error)
+
+
+def certain(value: float) -> Estimate:
+    return Estimate(value, value, value, 0.0, 0.95, 100, p=1.0 if value == 0 else 1e-6)
+
+
+def over(mean: Estimate) -> dict[str, Cause]:
+    """The same mean over wordings of both leans, and an error of 0.01."""
+    causes = {name: Cause(f"{name}_mean", "", "slight", "", mean) for name in ("stereotype", "default_gender")}
+    return causes | {
+        "total_error": Cause("total_error_mean", "none", "slight", "", Estimate(0.01, 0, 0.02, 0, 0.95, 9))
     }
-    ends |= {"total_error": 0.0, "total_error_low": 0.0, "total_error_high": 0.01}
-    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **ends)
 
 
 def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
@@ -378,14 +387,18 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
 def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
     values = [0.4] * 9 + [-0.4, 0.0]
     rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
-    mean = Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100)
-    found = next(across(rows, dict.fromkeys(("stereotype", "default_gender", "total_error"), mean)))
+    causes = over(Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100, p=1e-4))
+    found = next(across(rows, causes))
     assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
-    assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
-    again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
+    assert (found.lowest, found.highest, found.verdict_holds) == (-0.4, 0.4, 9)
+    assert (found.named, found.supported, found.reversed) == (True, 10, 1)
+    again = list(across(rows[:9] + rows[:1], causes))
     assert [row.verdict for row in again] == ["stable", "stable", "negligible"]
-    few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
-    assert {row.verdict for row in few} == {"not judged"}
+    assert [row.named for row in again] == [True, True, False]
+    # Both leans are tested: a p of 0.03 is 0.06 after Holm's correction.
+    assert not any(row.named for row in across(rows, over(Estimate(0.29, 0.01, 0.6, 0.1, 0.95, 100, p=0.03))))
+    few = list(across(rows[:4], causes))
+    assert {row.verdict for row in few} == {"not judged"} and not any(row.named for row in few)
 
 
 def asked_in_views(run: Audit, silent: str = "") -> Sample:
@@ -408,7 +421,7 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     assert len(cells) == 4 * COUNT and all(cell.judged for cell in cells)
     usual = [cell for cell in cells if cell.key == robust.wordings[0].key]
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
-    value = robust.wordings[0].stereotype
+    value = robust.wordings[0].stereotype.value
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
     first = next(across_views(cells, robust.wordings))
     assert (first.cells, first.judged, first.holds, first.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
@@ -426,7 +439,7 @@ def test_a_silent_prompt_is_not_judged(follower: Audit) -> None:
 def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
     result = follower.robust
     for cause in ("stereotype", "default_gender", "total_error"):
-        each = [getattr(row, cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
+        each = [row.value(cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
         assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
 
 
@@ -442,7 +455,7 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
     assert named["robust.stereotype.sign_share"] == 1.0 and named["robust.judged"] == COUNT
     compared = compare_runs(again, follower, suite="robust")
     assert f"lower stereotype in {COUNT} of {COUNT} wordings" in compared.conclusion("robust")
-    (comparison,) = compared.to_dict()["robust"]["comparisons"]
+    (comparison,) = compared.to_dict()["comparisons"]
     assert {name: comparison["contrast"][name] for name in ("wordings", "first_below", "second_below")} == {
         "wordings": COUNT,
         "first_below": COUNT,
@@ -459,7 +472,7 @@ def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: No
     audited("fake:oracle:0.2", out=tmp_path / "other")
     assert "one was asked" in wording_line(coal)
     audited("fake:biased", out=tmp_path / "wordings")
-    assert f"{COUNT} of {COUNT} wordings" in wording_line(coal) and "wordings)" in wording_line(coal)
+    assert f"In {COUNT} of {COUNT} the stereotype" in wording_line(coal) and "wordings)" in wording_line(coal)
 
 
 def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:

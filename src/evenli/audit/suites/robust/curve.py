@@ -10,6 +10,7 @@ answers for itself, and must understand the pairs that state the group by itself
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,19 +22,33 @@ from numpy.typing import NDArray
 
 from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
 from evenli.audit.prompting import NO_ANSWER, view_answers
+from evenli.audit.results import Cause
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
-from evenli.audit.suites.coal.measures import cause_among
-from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
+from evenli.audit.suites.coal.measures import DENIED, FIRST, SECOND, cause_among, items, share
+from evenli.audit.suites.coal.results import group_words
+from evenli.audit.suites.coal.verdict import (
+    CAUSES,
+    NEGLIGIBLE,
+    error_cause,
+    negligible,
+    size_of,
+    stereotype_cause,
+    supported,
+)
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
 from evenli.core.labels import LABELS
 from evenli.core.record import Estimate, Number, Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values
+from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.english import with_article
 
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
+SMALL = 1e-9
+"""A lean up to this size has no sign: sums of shares that cancel may leave 1e-17."""
 _over_wordings = partial(measure, ideal=0, reference="evenli", suites=("robust",))
 
 
@@ -166,8 +181,28 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
         fields = (*structs.astuple(wording), judged, problem, stated, person, table.frame.height // 2)
-        rows.append(WordingRow(*fields, **{name: estimates[name, None] for name in SHOWN}))
+        rows.append(WordingRow(*fields, *(estimates[name, None] for name in SHOWN)))
     return rows
+
+
+def causes_of(sample: Sample, means: Mapping[str, Estimate]) -> dict[str, Cause]:
+    """What the mean over wordings says of each cause, significant or not; nothing where it is undefined or 0."""
+    made = {"stereotype": partial(stereotype_cause, "stereotype_mean"), "default_gender": partial(_assumed, sample)}
+    made["total_error"] = partial(error_cause, "total_error_mean")
+    return {
+        name: made[name](mean) if abs(mean.value) > SMALL else Cause(f"{name}_mean", "", "slight", "", mean)
+        for name, mean in means.items()
+    }
+
+
+def _assumed(sample: Sample, mean: Estimate) -> Cause:
+    """A default group: it is assumed, unless mostly the other one is ruled out and it is not inferred itself."""
+    outcome, names = SECOND if mean.value > 0 else FIRST, items(sample).groups
+    group, other = names if outcome == FIRST else names[::-1]
+    rows, words = layout(sample).rows, group_words(sample)
+    read, denied = (share(sample, NO_STEREOTYPE, kind, among=rows) for kind in (outcome, DENIED[outcome]))
+    said = f"rules out {with_article(words[other])}" if denied > read / 2 else f"assumes {with_article(words[group])}"
+    return Cause("default_gender_mean", group, size_of(mean), said, mean)
 
 
 def view_rows(sample: Sample) -> list[ViewRow]:
