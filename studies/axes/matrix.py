@@ -81,7 +81,7 @@ def cut(config: dict[str, Any], weights: dict[str, Any], layers: int) -> tuple[d
 
 def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, str]]]:
     """Training, held-out and evaluation pairs: word by word, sentence by sentence, group by group."""
-    from evenli.audit.suites.groups.build import usable_templates
+    from evenli.audit.suites.checks import usable_templates
     from evenli.words import load_axis
     from evenli.words.scenes import compose_templates
     from evenli.words.templates import leaking_words
@@ -94,7 +94,11 @@ def build(axis_name: str, count: int, width: int) -> dict[str, list[dict[str, st
     if len(words) < SIZE * (count + 1):
         raise SystemExit(f"axis {axis_name} has {len(words)} words without a stereotype")
     chain = compose_templates("en", len(words) + width - 1 + len(words) + HELD_OUT - 1, axis=axis)
-    chains = {"train": chain, "dev": chain[len(words) + width - 1 :], "evaluation": usable_templates(axis, "en")}
+    chains = {
+        "train": chain,
+        "dev": chain[len(words) + width - 1 :],
+        "evaluation": usable_templates(axis, "en", HELD_OUT),
+    }
     widths = {"train": width, "dev": HELD_OUT, "evaluation": HELD_OUT}
     classes = [*nouns, ""]
     return {

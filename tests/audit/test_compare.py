@@ -297,7 +297,8 @@ def test_the_conclusion_names_the_cause(runs: Path) -> None:
     even = load_run(runs / "even")
     assumes = saying_man(even, pl.col("template").str.contains("a"))
     text = compare_runs(even, assumes).conclusion("coal")
-    assert "default gender is higher" in text and "Stereotype and total error do not differ" in text
+    assert "default gender is higher" in text and "total error is higher" in text
+    assert "Stereotype does not differ" in text
     text = compare_runs(assumes, even).conclusion("coal")
     assert "default gender is lower" in text
     follows = compare_runs(even, load_run(runs / "oracle")).conclusion("coal")
@@ -354,9 +355,8 @@ def test_causes_are_corrected_for_one_another(runs: Path) -> None:
     assert {(name, i): found[i]["measures"][name]["p_holm"] for name, i in p} == pytest.approx(together)
     # Two runs: the smallest of three p is multiplied by 3.
     (single,) = compare_runs(*stored[::2]).to_dict()["comparisons"]
-    stereotype = single["measures"]["stereotype"]
-    assert stereotype["p"] == min(single["measures"][name]["p"] for name in CAUSES)
-    assert stereotype["p_holm"] == pytest.approx(3 * stereotype["p"])
+    least = min((single["measures"][name] for name in CAUSES), key=lambda row: row["p"])
+    assert 0 < least["p"] < 0.01 and least["p_holm"] == pytest.approx(3 * least["p"])
     assert single["measures"]["coal"]["p_holm"] == single["measures"]["coal"]["p"]
 
 

@@ -13,19 +13,22 @@ import polars as pl
 import pytest
 
 from conftest import PEAK_MEMORY
-from evenli.audit.pairs import PairSet
+from evenli import audit
+from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import check_pairs, validate
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import load, read_release, slot_template
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, check_pairs, different_sentences, validate
+from evenli.audit.suites.coal.build import build_coal, write_coal
+from evenli.audit.suites.coal.load import check_file, load, read_release, slot_template
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core import parse
 from evenli.core.errors import EvenliError, InputError, PairError, ResourceError, RunError
-from evenli.words import Occupation
+from evenli.core.settings import AXES
+from evenli.words import Occupation, load_axis
 from studies.ledger.official import recover_lists, to_official_jsonl
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
+KINDS = ("female", "male", "neutral")
 FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
 GOOD = {
     "sentence1": "the nurse waits.",
@@ -52,7 +55,9 @@ def test_window_by_hand() -> None:
         Occupation("clerk", "neutral", "clerk"),
         Occupation("cop", "male", "cop"),
     ]
-    pairs = build_coal("en", occupations=words, templates=[f"the [Sub] sees {i}." for i in range(4)], width=2)
+    templates = [f"the [Sub] sees {i}." for i in range(4)]
+    pairs = build_coal("en", occupations=words, templates=templates, width=2, order="published")
+    assert pairs.source.endswith("3 occupations, width 2, published order")
     rows = pairs.frame.select("subset", "premise", "hypothesis").rows()
     assert rows == [
         ("PS", "the nurse sees 1.", "the woman sees 1."),
@@ -71,11 +76,32 @@ def test_window_by_hand() -> None:
     assert set(pairs.frame["gold"]) == {"neutral"}
 
 
-def test_order_is_seedable_and_the_hash_sees_it() -> None:
-    first, again, other = (build_coal("en", seed=seed) for seed in (1, 1, 2))
-    assert first.sha256 == again.sha256 != other.sha256
-    assert sorted(set(first.frame["occupation"])) == sorted(set(other.frame["occupation"]))
-    assert first.counts == other.counts
+def met(pairs: PairSet, column: str) -> dict[str, list[str]]:
+    """Value of a column -> the template of every pair of occupation and template."""
+    cells = pairs.frame.unique(["occupation", "template"])
+    return dict(cells.group_by(column).agg("template").rows())
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_every_class_meets_every_template_equally_often(lang: str) -> None:
+    pairs = build_coal(lang)
+    usable = load_axis().templates(lang)[:-CONTROL_TEMPLATES]
+    for words, templates in zip((13, 87, 171), map(met(pairs, "stereotype").get, KINDS), strict=True):
+        counts = [templates.count(template) for template in usable]
+        assert sum(counts) == len(templates) == 10 * words and max(counts) - min(counts) == 1
+    by_word = met(pairs, "occupation").values()
+    assert {len(set(some)) for some in by_word} == {10} and len(set(map(frozenset, by_word))) == 271
+    # The control: in the published order the 13 female words meet 22 templates, nine of them with other classes.
+    female, male, neutral = (set(met(build_coal(lang, order="published"), "stereotype")[kind]) for kind in KINDS)
+    assert (len(female), len(male), len(neutral)) == (22, 96, 180)
+    assert (len(female & male), len(female & neutral), len(male & neutral)) == (9, 9, 0)
+
+
+def test_the_seed_deals_anew_and_the_hash_sees_it() -> None:
+    first, again, other = (build_coal("en", seed=seed) for seed in (0, 0, 2))
+    assert first.sha256 == again.sha256 == build_coal("en").sha256 != other.sha256
+    assert first.source.endswith("width 10, seed 0") and other.source.endswith("seed 2")
+    assert first.frame["occupation"].equals(other.frame["occupation"]) and first.counts == other.counts
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -84,7 +110,9 @@ def test_rebuilding_the_release_is_byte_identical(lang: str, shared_data: Path) 
     pairs = read_release(archive, lang)
     occupations, templates = recover_lists(pairs)
     order = ("male", "female") if lang == "zh" else ("female", "male")
-    rebuilt = build_coal(lang, occupations=occupations, templates=templates, neutral_group_order=order)
+    rebuilt = build_coal(
+        lang, occupations=occupations, templates=templates, order="published", neutral_group_order=order
+    )
     for subset in FILES:
         assert to_official_jsonl(rebuilt, subset) == released_text(archive, lang, subset)
 
@@ -94,7 +122,7 @@ def test_japanese_release_is_repaired_and_identical_in_text(shared_data: Path) -
     pairs = read_release(archive, "ja")
     assert pairs.notes == ("16 rows carried an occupation tag of another set and were repaired",)
     occupations, templates = recover_lists(pairs)
-    rebuilt = build_coal("ja", occupations=occupations, templates=templates)
+    rebuilt = build_coal("ja", occupations=occupations, templates=templates, order="published")
     assert rebuilt.frame.drop("id").equals(pairs.frame.drop("id"))
     assert (len(occupations), len(templates), len(set(templates))) == (271, 280, 277)
     segmented = read_release(archive, "ja", tokenised=True)
@@ -133,12 +161,66 @@ def test_validator_finds_what_is_wrong_in_the_release(shared_data: Path) -> None
 
 
 def test_few_templates_for_all_occupations_are_noted() -> None:
-    pairs = build_coal("en")
+    pairs = build_coal("en", order="published")
     few = pairs.frame.filter(pl.col("template").is_in(pairs.frame["template"].unique(maintain_order=True)[9:12]))
     crossed = few.filter(pl.len().over("occupation") == few.group_by("occupation").len()["len"].max())
-    note = check_pairs(replace(pairs, frame=crossed)).notes[-1]
-    assert "same 3 templates" in note
-    assert check_pairs(pairs).notes == pairs.notes
+    notes = check_pairs(replace(pairs, frame=crossed)).notes
+    assert sum("same 3 templates" in note for note in notes) == 1
+    assert check_pairs(build_coal("en")).notes == ()
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_classes_of_built_in_sets_meet_the_same_sentences(name: str) -> None:
+    axis = load_axis(name)
+    for lang, language in axis.languages.items():
+        for words in ("published", *language.lists):
+            pairs = load_suite(axis.suite, Request(lang, axis=axis, occupations=words))
+            assert different_sentences(pairs) == "", (lang, words)
+            assert not any("different sentences" in note for note in pairs.notes)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_different_sentences_are_noted(lang: str, shared_data: Path, tmp_path: Path) -> None:
+    said = (
+        "jobs stereotyped female and male meet different sentences (22 and 96, 9 in common): a difference between "
+        "them may come from the sentences"
+    )
+    archive = shared_data / "nli_coal" / f"{RELEASES[lang]}.tar.xz"
+    assert load(Request(lang, archive)).notes.count(said) == 1
+    assert load_suite("coal", Request(lang, load(Request(lang, archive)))).notes.count(said) == 1
+    assert check_file(archive, lang).lines()[1:].count(f"note: {said}") == 1
+    # The same for a file, and nothing for one that is dealt.
+    for order, expected in (("published", [said]), ("dealt", [])):
+        written = write_coal(tmp_path / f"{order}.csv", lang, order=order)
+        found = audit("fake:neutral", lang, written.path)
+        assert found.result.data_of("coal").notes == expected == list(check_file(written.path, lang).pairs.notes)
+
+
+def test_overlap_is_that_of_the_class_that_shares_more() -> None:
+    def pairs(*cells: tuple[str, str, str]) -> PairSet:
+        rows = [
+            {"occupation": word, "group": group, "subset": "PS" if group else "NS", "template": template}
+            for word, group, template in cells
+        ]
+        return PairSet.from_rows(rows, name="x", suite="groups", lang="en")
+
+    half = [("a", "f", "1"), ("a", "f", "2"), *(("b", "m", template) for template in "23456")]
+    assert different_sentences(pairs(*half)) == ""  # a half of the rows of f, a fifth of those of m
+    assert "stereotyped f and m meet different sentences (3 and 5, 1 in common)" in different_sentences(
+        pairs(("a", "f", "0"), *half)
+    )
+    same = [("a", "f", "1"), ("b", "m", "1"), ("c", "n", "7"), ("c", "n", "8")]
+    assert "words stereotyped n and otherwise meet different sentences (2 and 1, 0" in different_sentences(pairs(*same))
+    alone = [("a", "f", "1"), ("a", "f", "2"), ("b", "", "3")]
+    assert "words with and without a stereotype meet" in different_sentences(pairs(*alone))
+    assert different_sentences(pairs(("b", "", "1"))) == different_sentences(pairs(("b", "f", "1"))) == ""
+
+
+@pytest.mark.parametrize("words", ["published", "labour"])
+def test_a_part_keeps_classes_on_the_same_sentences(words: str) -> None:
+    kinds = met(subsample(build_coal("en", occupations=words), 500), "stereotype")
+    female, male = (set(kinds[kind]) for kind in ("female", "male"))
+    assert len(female & male) > 0.8 * min(len(female), len(male))
 
 
 def test_slot_template_with_repeated_words() -> None:
@@ -401,8 +483,14 @@ def test_other_unreadable_input(tmp_path: Path) -> None:
 def test_builder_refusals() -> None:
     with pytest.raises(ResourceError, match="template 2"):
         build_coal("en", templates=["the [Sub] waits.", "no slot here."])
-    with pytest.raises(InputError, match="280"):
+    with pytest.raises(InputError, match="10 templates per word.* 1 were given"):
         build_coal("en", templates=["the [Sub] waits."])
+    with pytest.raises(InputError, match="271 occupations at width 10 need 280 templates.* 1 were given"):
+        build_coal("en", templates=["the [Sub] waits."], order="published")
+    with pytest.raises(InputError, match="no seed, seed is 3"):
+        build_coal("en", order="published", seed=3)
+    with pytest.raises(InputError, match="choose dealt or published"):
+        build_coal("en", order="sorted")
     with pytest.raises(ResourceError, match="robot"):
         build_coal("en", occupations=[Occupation("x", "robot", "x")])
     with pytest.raises(InputError, match="empty"):

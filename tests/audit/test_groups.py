@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import ndtr
 
 import evenli
 from evenli.audit.pairs import PairSet
@@ -117,7 +118,9 @@ def test_a_case_by_hand() -> None:
     assert value("stereotype_n", of) == pytest.approx((0.5 + 1) / 2)
     defaults = [float(measures.default_of(of, at)) for at in range(3)]
     assert defaults == pytest.approx([0.5, 0.5, -1])
-    assert value("total_error_n", of) == pytest.approx(0)
+    # Where they are stereotyped a is apart from its rivals in half of the comparisons, b in all; on tall a and b in
+    # half, c in all.
+    assert value("total_error_n", of) == pytest.approx((2 * (0.5 + 1) / 2 + (0.5 + 0.5 + 1) / 3) / 3)
 
 
 def test_cards_state_the_range_and_the_even_value() -> None:
@@ -176,7 +179,7 @@ def test_scores_follow_the_rate_and_not_the_number_of_groups(groups: str, rate: 
     of = sample(answers, stereotypes, groups, templates=1)
     assert value("stereotype_n", of) == pytest.approx(rate, abs=1e-6)
     assert value("coal_n", of) == pytest.approx(2 * rate / 3, abs=1e-6)
-    assert value("total_error_n", of) == pytest.approx(0, abs=1e-6)
+    assert value("total_error_n", of) == pytest.approx(2 * rate / 3, abs=1e-6)
 
 
 def test_chance_scores_the_same_with_few_and_many_groups() -> None:
@@ -214,7 +217,9 @@ def test_causes_follow_known_rates_and_not_each_other(groups: str, second: str) 
         of = sample(answers, stereotypes, groups, templates=1)
         default = float(measures.default_of(of, len(groups) - 1))
         taught.append((follow, other, 1))
-        found.append((value("stereotype_n", of), default if second == "default" else value("total_error_n", of)))
+        # Of the total error two thirds are of words with a stereotype.
+        noise = value("total_error_n", of) - 2 / 3 * follow
+        found.append((value("stereotype_n", of), default if second == "default" else noise))
     slopes, *_ = np.linalg.lstsq(np.array(taught), np.array(found), rcond=None)
     assert np.abs(slopes[:2] - np.eye(2)).max() < 0.1, slopes
     assert np.corrcoef(np.array(taught)[:, 0], np.array(found)[:, 0])[0, 1] > 0.99
@@ -231,7 +236,7 @@ def test_a_default_group_is_named_and_no_stereotype() -> None:
     assert value("stereotype_n", of) == pytest.approx(0, abs=1e-6)
     audit = evenli.audit(lambda p, h: [[5, 0, 0] if " man " in f" {x} " else [0, 5, 0] for x in h], suites=("groups",))
     verdict = judge(audit.groups, None)  # type: ignore[arg-type]
-    assert [cause.direction for cause in verdict.causes] == ["male"] and verdict.code == "bias"
+    assert [cause.direction for cause in verdict.causes] == ["male", "none"] and verdict.code == "bias"
 
 
 def get_estimate(of: Sample, name: str) -> object:
@@ -387,7 +392,7 @@ def test_shipped_axes_have_no_errors(name: str) -> None:
 
 
 def about(value: float, half: float = 0.02) -> Estimate:
-    return Estimate(value, value - half, value + half, half / 2, 0.95, 10)
+    return Estimate(value, value - half, value + half, half / 2, 0.95, 10, p=2 * float(ndtr(-2 * abs(value) / half)))
 
 
 NONE = about(0.0)
@@ -409,10 +414,9 @@ def made(base: GroupsResult, rows: dict[str, dict[str, float]], **measured: floa
         for name, row in rows.items()
     ]
     changed = {
-        name: msgspec.structs.replace(row, value=0.0, low=-0.02, high=0.02) for name, row in base.measures.items()
+        name: msgspec.structs.replace(row, **msgspec.structs.asdict(about(measured.get(name, 0.0))))
+        for name, row in base.measures.items()
     }
-    for name, value in measured.items():
-        changed[name] = msgspec.structs.replace(changed[name], value=value, low=value - 0.02, high=value + 0.02)
     return msgspec.structs.replace(base, groups=groups, measures=changed, interactions=[])
 
 
@@ -434,7 +438,7 @@ def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) ->
     result = made(base, rows, stereotype_n=-0.3, total_error_n=0.5)
     assert causes_of(result) == [
         ("default", "a", "strong"),
-        ("stereotype_n", "anti-stereotypical", "strong"),
+        ("stereotype_n", "anti-stereotypical", "clear"),
         ("ruled_out", "b", "clear"),
         ("total_error_n", "none", "strong"),
     ]
@@ -452,7 +456,7 @@ def test_every_supported_cause_is_named_the_largest_first(base: GroupsResult) ->
 def test_a_group_is_assumed_only_if_it_is_inferred_itself(base: GroupsResult, inferred: float, named: bool) -> None:
     # The others are inferred in 0.05 on average; half of the lead of 0.3 must be entailment.
     rows = {"a": {"default": 0.3, "inferred": inferred}, "b": {"inferred": 0.1}, "c": {"inferred": 0.0}}
-    assert (("default", "a", "strong") in causes_of(made(base, rows))) == named
+    assert (("default", "a", "clear") in causes_of(made(base, rows))) == named
 
 
 def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
@@ -461,12 +465,12 @@ def test_each_cause_has_its_sentence(base: GroupsResult) -> None:
         "stereotyp": made(base, {}, stereotype_n=0.4),
         "assumes": made(base, {"a": rows["a"], "b": {}}),
         "contradicted": made(base, {"a": {}, "b": rows["b"]}),
-        "without a direction": made(base, {}, total_error_n=0.4),
+        "no consistent direction": made(base, {}, total_error_n=0.4),
     }
     for word, result in said.items():
         sentence = judge(result, None).sentence
         assert [name for name in said if name in sentence.replace("without a stereotype", "")] == [word]
-        assert "+0.40" in sentence
+        assert ("+0.40" if word != "no consistent direction" else "40%") in sentence
     for value, word in ((0.4, "more"), (-0.4, "less")):
         assert f" {word} readily" in judge(made(base, {}, stereotype_n=value), None).sentence
     # Errors are a cause only if their interval lies above 0.05.
@@ -487,7 +491,7 @@ def test_three_groups_of_a_kind_are_named_at_most(base: GroupsResult) -> None:
 def test_the_strongest_interaction_is_named(base: GroupsResult) -> None:
     rows = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3), ("c", 0.01))]
     result = msgspec.structs.replace(made(base, {}), interactions=rows)
-    assert causes_of(result) == [("interaction", "b", "strong")]
+    assert causes_of(result) == [("interaction", "b", "clear")]
     assert causes_of(msgspec.structs.replace(result, interactions=rows[2:])) == []
     assert judge(msgspec.structs.replace(result, interactions=rows[:1]), None).causes[0].label.count("more") == 1
 
@@ -631,7 +635,7 @@ def test_expected_answers_by_hand() -> None:
     above = 0.55 * 0.8 + 0.35 * 0.3  # a entailed and b not, or a neutral and b contradicted
     below = 0.2 * 0.45 + 0.5 * 0.1
     alike = 0.55 * 0.2 + 0.1 * 0.3
-    error = 2 * min(above, below) + alike
+    error = above + below + alike
     # Entailed, and the other neutral.
     assert [float(number) for number in measures.against_others(of, 0, typed=True)] == [1, 0, 0]
     assert value("stereotype_n_expected", of) == pytest.approx(above - below, abs=1e-6)

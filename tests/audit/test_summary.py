@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 
-import msgspec
 import polars as pl
 import pytest
 from rich.console import Console
@@ -66,7 +64,7 @@ def test_a_model_that_sees_men(man: Audit) -> None:
         assert sum(share.value for share in bar.shares) == pytest.approx(1.0)
         assert all(share.low <= share.value + 1e-9 and share.value <= share.high + 1e-9 for share in bar.shares)
     numbers = {fact.name: fact.value for fact in found.numbers}
-    assert numbers == {"Follows stereotypes": "0", "Assumes a man": "100", "Errs without a direction": "0"}
+    assert numbers == {"Follows stereotypes": "0", "Assumes a man": "100", "Wrong answers in all": "100"}
 
 
 def test_the_example_is_a_row_of_the_run(man: Audit, biased: Audit) -> None:
@@ -124,18 +122,14 @@ def test_tables_come_only_when_asked(man: Audit) -> None:
 
 
 def test_the_sentence_names_every_cause_and_direction(man: Audit) -> None:
-    causes = man.verdict.causes
-    turned = [
-        msgspec.structs.replace(
-            cause,
-            direction="female",
-            estimate=msgspec.structs.replace(cause.estimate, value=-cause.estimate.value),
-        )
-        for cause in causes
-    ]
-    verdict = msgspec.structs.replace(man.verdict, causes=turned)
-    other = dataclasses.replace(man, result=msgspec.structs.replace(man.result, verdict=verdict))
-    assert "assumes a woman" in summarise(other).sentence and "a man" not in summarise(other).sentence
+    def woman(premises: list[str], hypotheses: list[str]) -> list[dict[str, float]]:
+        other = {"man": "woman", "woman": "man"}
+        return leaning(premises, [re.sub(r"\b(wo)?man\b", lambda m: other[m[0]], text) for text in hypotheses])
+
+    audit = evenli.audit(woman, scoring=Scoring())
+    rows = Predictions(audit.predictions.frame.filter(~pl.col("subset").is_in(["gold", "control"])), audit.header)
+    sentence = summarise(Audit(assess(rows, Scoring()), rows)).sentence
+    assert "assumes a woman" in sentence and "a man" not in sentence
 
 
 def test_a_weak_model_has_grey_numbers() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from scipy.special import ndtr
 from test_causes import says_man_at_random
 
 import evenli
@@ -120,24 +121,32 @@ def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese
 
 def test_a_model_that_says_man_at_random_assumes_a_man_and_follows_nothing() -> None:
     audit = evenli.audit(says_man_at_random, scoring=FAST)
-    assert list(names(audit.verdict).items()) == [("default_gender", ("male", "strong"))]
+    assert list(names(audit.verdict)) == ["default_gender", "total_error"]
+    assert names(audit.verdict)["default_gender"] == ("male", "strong")
     assert audit.coal.order_entailment.low > 0  # the published condition holds beyond doubt
     assert "stereotypes" not in audit.verdict.sentence
 
 
 def test_a_model_against_stereotypes_is_anti_stereotypical() -> None:
     verdict = evenli.audit("fake:oracle:0", scoring=FAST).verdict
-    assert names(verdict) == {"stereotype": ("anti-stereotypical", "strong")}
+    assert names(verdict) == {"stereotype": ("anti-stereotypical", "strong"), "total_error": ("none", "strong")}
     assert verdict.code == "bias" and "anti-stereotypical" in verdict.sentence
+
+
+def p_of(value: float, low: float, high: float) -> float:
+    """The p of an estimate with this 95 % interval."""
+    half = value - low if value > 0 else high - value
+    return 2 * float(ndtr(-abs(value) / half * 1.96)) if half else 1.0
 
 
 def made(**estimates: tuple[float, float, float]) -> SuiteResult:
     """A result with the three causes as (value, low, high)."""
     result = evenli.audit("fake:oracle:0.9", scoring=FAST).coal
     estimates = {"default_of_stereotyped": (0.0, -0.01, 0.01), **estimates}
+    expected = {f"{name}_expected": estimates.get(name, (0.0, -0.01, 0.01)) for name in CAUSES[:2]}
     changed = {
-        name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi)
-        for name, (v, lo, hi) in estimates.items()
+        name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi, p=p_of(v, lo, hi))
+        for name, (v, lo, hi) in (expected | estimates).items()
     }
     return msgspec.structs.replace(result, measures={**result.measures, **changed})
 
@@ -172,16 +181,23 @@ def test_the_rule(
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
     if causes:  # the first one begins, the others follow
-        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == len(causes) - 1
+        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == len(
+            set(causes) - {"total_error"}
+        ) - 1 + (causes == ["total_error"])
+        assert ("Altogether" in verdict.sentence) == ("total_error" in causes[1:])
         assert not verdict.sentence.startswith("It also")
     if "default_gender" in causes:
         assert verdict.causes[0].direction == "female" and "assumes a woman" in verdict.sentence
 
 
 def test_sizes() -> None:
-    assert [size_of(x) for x in (0.06, -0.099, 0.1, -0.29, 0.3, -1.0)] == ["slight"] * 2 + ["clear"] * 2 + [
-        "strong"
-    ] * 2
+    ends = {
+        "slight": [(0.0, 0.2), (0.06, 0.9), (-0.9, -0.099)],
+        "clear": [(0.1, 0.9), (-0.9, -0.29)],
+        "strong": [(0.3, 0.4), (-1.0, -1.0)],
+    }
+    for size, intervals in ends.items():
+        assert [size_of(between(*interval)) for interval in intervals] == [size] * len(intervals)
 
 
 def test_measures_of_ones_own_are_kept_and_no_others(english: Audit) -> None:
@@ -374,11 +390,12 @@ def test_a_mostly_silent_model_is_named() -> None:
 
 
 def between(low: float, high: float) -> Estimate:
-    return Estimate((low + high) / 2, low, high, 0.01, 0.95, 10)
+    value = (low + high) / 2
+    return Estimate(value, low, high, 0.01, 0.95, 10, p=p_of(value, low, high))
 
 
 def test_what_supports_a_cause() -> None:
-    lean = [(0.0, 0.2), (0.001, 0.2), (-0.2, -0.001), (-0.2, 0.0), (0.01, 0.049), (-0.2, 0.2), (0.01, 0.05)]
+    lean = [(-0.001, 0.2), (0.001, 0.2), (-0.2, -0.001), (-0.2, 0.001), (0.01, 0.049), (-0.2, 0.2), (0.01, 0.05)]
     assert [supported("stereotype", between(*ends)) for ends in lean] == [False, True, True, False, False, False, True]
     error = [(0.05, 0.2), (0.051, 0.2), (0.0, 0.2)]
     assert [supported("total_error", between(*ends)) for ends in error] == [False, True, False]
@@ -564,11 +581,12 @@ def reads_as(stereotyped: str, others: str = "") -> Callable[[list[str], list[st
 
 
 def test_a_default_that_shows_in_stereotyped_jobs_only_is_not_even() -> None:
-    """All causes are 0 here: the leans of the two classes cancel out, and the other jobs are read as nobody's."""
+    """The leans of the two classes cancel out in the stereotype, and the other jobs are read as nobody's."""
     audit = evenli.audit(reads_as("woman"), scoring=FAST)
-    assert values(audit) == pytest.approx([0, 0, 0], abs=1e-6)
-    assert names(audit.verdict) == {"default_of_stereotyped": ("female", "strong")}
-    assert [cause.label for cause in audit.verdict.causes] == ["assumes a woman for stereotyped jobs"]
+    assert values(audit)[:2] == pytest.approx([0, 0], abs=1e-6)
+    found = names(audit.verdict)
+    assert list(found) == ["default_of_stereotyped", "total_error"] and found["default_of_stereotyped"][0] == "female"
+    assert audit.verdict.causes[0].label == "assumes a woman for stereotyped jobs"
     assert audit.verdict.code == "bias" and "woman" in audit.verdict.sentence and "100%" in audit.verdict.sentence
     assert fields(audit.result)["verdict.default_of_stereotyped"] is True
 
@@ -578,8 +596,9 @@ def test_opposite_defaults_are_both_named_and_equal_ones_once() -> None:
     assert {(cause.name, cause.direction) for cause in both.causes} == {
         ("default_gender", "female"),
         ("default_of_stereotyped", "male"),
+        ("total_error", "none"),
     }
-    assert list(names(evenli.audit(reads_as("man", "man"), scoring=FAST).verdict)) == ["default_gender"]
+    assert list(names(evenli.audit(reads_as("man", "man"), scoring=FAST).verdict)) == ["default_gender", "total_error"]
 
 
 def test_percentages_are_shares_of_sentences() -> None:
@@ -600,7 +619,7 @@ def test_the_reason_to_pass_is_what_the_model_knows(english: Audit) -> None:
 
 def test_numbers_of_an_undecided_verdict_have_two_decimals(english: Audit) -> None:
     measures = {
-        name: msgspec.structs.replace(measure, value=0.1234, low=-0.4567, high=0.7891)
+        name: msgspec.structs.replace(measure, value=0.1234, low=-0.4567, high=0.7891, p=0.7)
         for name, measure in english.coal.measures.items()
     }
     verdict = judge(msgspec.structs.replace(english.coal, measures=measures), None)

@@ -79,6 +79,16 @@ def test_a_set_is_dealt_twice_only_where_balance_leaves_no_other(
             taken.add(dealt[word])
 
 
+@pytest.mark.parametrize("sizes", [(5, 3, 8), (1, 40, 2), (30, 30, 30), (13, 87, 171), (2, 2)])
+def test_small_classes_meet_the_sentences_of_the_others(sizes: tuple[int, ...]) -> None:
+    blocks, templates = words(*sizes), texts(260)
+    dealt = deal(blocks, templates, 10, 0)
+    met = [{template for word in block for template in dealt[word]} for block in blocks]
+    assert [len(some) for some in met] == [min(260, 10 * size) for size in sizes]
+    # Of two classes the smaller one meets only what the larger meets; one or two apart where a set would be repeated.
+    assert all(len(first & second) >= min(len(first), len(second)) - 2 for first, second in combinations(met, 2))
+
+
 def test_templates_that_words_have_already_count_as_used() -> None:
     templates = texts(6)
     held = {"0-0": templates[:3], "0-1": templates[:3], "1-0": ["of another list"], "nobody": templates[3:]}

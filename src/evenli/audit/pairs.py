@@ -153,9 +153,9 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
 
     A sentence is taken with all its hypotheses or not at all. Every kind of occupation (its stereotype) keeps its
     share of the sentences, every occupation has as many sentences as any other of its kind, one more or less, and of
-    the templates it could meet it gets the one that was used least. So measures keep their meaning, and their
-    intervals, which are made from the pairs that were asked, widen by themselves. A larger limit with the same seed
-    holds the pairs of a smaller one.
+    the templates it could meet it gets the one that its kind has used least, and the other kinds most. So measures keep
+    their meaning, and their intervals, which are made from the pairs that were asked, widen by themselves. A larger
+    limit with the same seed holds the pairs of a smaller one.
     """
     if limit >= len(pairs):
         return pairs
@@ -194,8 +194,8 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
 def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.Generator) -> Iterator[Unit]:
     """Sentences so that every beginning of the list is balanced: first a few of each kind, then kinds by their size."""
     sizes = {kind: sum(map(len, of_kind.values())) for kind, of_kind in kinds.items()}
-    used: Counter[str] = Counter()
-    queues = {kind: _round_robin(kinds[kind], used, rng) for kind in sorted(kinds)}
+    met: Counter[str] = Counter()
+    queues = {kind: _round_robin(kinds[kind], met, rng) for kind in sorted(kinds)}
     given = {kind: min(_FEWEST, sizes[kind]) for kind in queues}
     for kind, queue in queues.items():
         yield from islice(queue, given[kind])
@@ -207,16 +207,21 @@ def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.
 
 
 def _round_robin(
-    occupations: Mapping[str, Sequence[Unit]], used: Counter[str], rng: np.random.Generator
+    occupations: Mapping[str, Sequence[Unit]], met: Counter[str], rng: np.random.Generator
 ) -> Iterator[Unit]:
-    """Sentences of one kind, occupation by occupation in turn, with the template that was used least so far."""
+    """Sentences of one kind, occupation by occupation in turn, chosen as ``words.design.deal`` chooses templates.
+
+    ``met`` counts the templates of all kinds.
+    """
+    used: Counter[str] = Counter()
     names = sorted(occupations)
     order = [names[i] for i in rng.permutation(len(names))]
     left = {name: [occupations[name][i] for i in rng.permutation(len(occupations[name]))] for name in order}
     while any(left.values()):
         for name in order:
             if left[name]:
-                unit = min(left[name], key=lambda unit: used[unit[1]])
+                unit = min(left[name], key=lambda unit: (used[unit[1]], -met[unit[1]]))
                 left[name].remove(unit)
                 used[unit[1]] += 1
+                met[unit[1]] += 1
                 yield unit

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("full", "down")
 """Splits of an official release."""
+ORDERS = DEALT, _ = ("dealt", "published")
+"""How words meet templates."""
 _LABELS = "LABEL,LABEL,LABEL"
 
 
@@ -180,10 +182,16 @@ class CoalSettings(Settings):
 
     axis: Axis | str = axis_setting()
     templates: Path | str | Sequence[str] | None = setting(None, "Own templates, one a line with a [Sub] slot.")
-    # Python also takes a list of typed occupations, which are put in blocks.
+    # Python also takes a list of typed occupations, each with its class.
     occupations: str | Path | Any = _occupations()
     width: int = setting(10, "Templates per occupation.", minimum=1)
-    seed: int | None = setting(None, "Shuffle words and templates.", **SEEDS)
+    order: str = setting(
+        DEALT,
+        "dealt: every class of words meets the same templates; published: word k meets templates k to k + width - 1, "
+        "as in the official releases.",
+        choices=ORDERS,
+    )
+    seed: int = setting(0, "Seed by which templates are dealt.", **SEEDS)
     neutral_group_order: Sequence[str] | None = internal(None, "Order of the groups of NS; default: that of the axis.")
 
 

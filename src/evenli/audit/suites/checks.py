@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+import polars as pl
 from scipy.stats import binomtest
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.base import subset_of
+from evenli.audit.suites.base import PS, subset_of
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import CrossedDesign
@@ -33,6 +34,8 @@ _BY_CHANCE = 0.05
 """With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
 FEW_TEMPLATES = 10
 """With fewer templates for all occupations nobody can see whether their effects are skewed (docs/methods.md)."""
+OVERLAP = 0.5
+"""Share of common rows below which two classes of words are said to meet different sentences."""
 _NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
 """Findings that do not stop an audit, and what is noted of them."""
 
@@ -98,6 +101,18 @@ def is_known(hits: int, n: int) -> bool:
     return (
         n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE)
     )
+
+
+def usable_templates(axis: Axis, lang: str, fewest: int) -> list[str]:
+    """Templates of the pairs: none that gives a group away, and not the last ones, which are for control pairs.
+
+    Where fewer than ``fewest`` would be left, they are for both.
+    """
+    revealing = axis.revealing_words(lang)
+    clean = [template for template in axis.templates(lang) if not leaking_words(template, revealing, lang)]
+    control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
+    kept = [template for template in clean if template not in control]
+    return kept if len(kept) >= fewest else clean
 
 
 @dataclass(frozen=True)
@@ -202,7 +217,12 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "see 'evenli data --check'"
         )
     notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
-    design = CrossedDesign.of(pairs.frame)
+    return note_design(replace(pairs, notes=(*pairs.notes, *notes)), axis=axis)
+
+
+def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
+    """The pairs with notes on their design, where intervals or contrasts of words rest on few sentences."""
+    notes, design = [], CrossedDesign.of(pairs.frame)
     count = int(design.templates.max()) + 1
     # Intervals that rest on a few sentences.
     if count < FEW_TEMPLATES and len(design.stratum) > count and design.is_crossed:
@@ -211,4 +231,35 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "too narrow if few sentences move the answers far more than the others "
             f"({FEW_TEMPLATES} templates are better)"
         )
-    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
+    notes += filter(None, [different_sentences(pairs, load_axis(axis).thing)])
+    # A set that is checked twice has them already.
+    return replace(pairs, notes=tuple(dict.fromkeys((*pairs.notes, *notes))))
+
+
+def different_sentences(pairs: PairSet, thing: str = "word") -> str:
+    """A note on classes of words that meet different sentences, so that words and sentences are confounded; or "".
+
+    The overlap of two classes is the share of rows whose template the other class meets also: the larger one of the
+    two shares, because a small class can meet only some of the templates of a large one. Below ``OVERLAP`` it is noted,
+    first of words with different stereotypes, then of words with and without one.
+    """
+    of_word = dict(pairs.frame.group_by("occupation").agg(pl.col("template").unique()).rows())
+    named = pairs.frame.filter(pl.col("subset") == PS).group_by("group").agg(pl.col("occupation").unique()).rows()
+    classes = {group: set(words) for group, words in sorted(named)}
+    typed = set().union(*classes.values())
+    contrasts = []
+    for group, words in classes.items():
+        others = [name for name in classes if name != group]
+        against = others[0] if len(others) == 1 else "otherwise"
+        contrasts.append((f"stereotyped {group} and {against}", words, typed - words))
+    contrasts.append(("with and without a stereotype", typed, of_word.keys() - typed))
+    for what, *sides in contrasts:
+        first, second = (Counter(template for word in side for template in of_word[word]) for side in sides)
+        both = first.keys() & second.keys()
+        shares = [sum(met[template] for template in both) / max(1, met.total()) for met in (first, second)]
+        if first and second and max(shares) < OVERLAP:
+            return (
+                f"{thing}s {what} meet different sentences ({len(first)} and {len(second)}, {len(both)} in common): "
+                "a difference between them may come from the sentences"
+            )
+    return ""

@@ -159,7 +159,7 @@ def evaluation_pairs(
     # The order of the released files: neutral words first.
     blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
-    pairs = build_coal(lang, axis=axis, occupations=occupations, templates=templates or None)
+    pairs = build_coal(lang, axis=axis, occupations=occupations, templates=templates or None, order="published")
     return replace(pairs, name=f"meta-evaluation, NS words {ns_words}")
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet, frame_of_rows
 from evenli.audit.suites.base import AS, NS, PS, SPLITS, SUBSETS, Request
-from evenli.audit.suites.checks import CheckedPairs, check_pairs, validate
+from evenli.audit.suites.checks import CheckedPairs, check_pairs, note_design, validate
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.errors import InputError, PairError
@@ -43,7 +43,7 @@ def load(request: Request) -> PairSet:
         if data is None:
             return build_coal(lang, axis=axis, occupations=request.occupations)
         pairs = _complete(read_pairs(data, lang), axis)
-    pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
+    pairs = check_pairs(pairs, axis=axis) if request.checked else note_design(pairs, axis=axis)
     foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
     if foreign.sum():
         example = pairs.frame["premise"].filter(foreign)[0]

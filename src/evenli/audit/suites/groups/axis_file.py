@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs
-from evenli.audit.suites.groups.build import FEWEST, usable_templates
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs, usable_templates
+from evenli.audit.suites.groups.build import FEWEST
 from evenli.core.errors import InputError
 from evenli.core.io import write_together
 from evenli.stats.intervals import POWER_FACTOR
@@ -92,7 +92,7 @@ def _language(axis: Axis, lang: str) -> Iterator[Problem]:
     for number, template in enumerate(templates, 1):
         if SLOT not in template:
             yield Problem("error", f"{lang}: template {number} has no {SLOT} slot: '{template}'")
-    usable = usable_templates(axis, lang)
+    usable = usable_templates(axis, lang, FEWEST)
     if len(usable) < FEWEST:
         yield Problem(
             "error", f"{lang}: {len(usable)} usable templates of {len(templates)}; at least {FEWEST} are needed"

@@ -8,13 +8,13 @@ import polars as pl
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import NS, PUBLISHED, SUBSETS, Request, filled_row, subset_of
-from evenli.audit.suites.checks import CONTROL_TEMPLATES
-from evenli.audit.suites.coal.build import in_turn
+from evenli.audit.suites.checks import note_design, usable_templates
 from evenli.audit.suites.files import read_pairs, refuse_rows
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import NEUTRAL
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.design import deal
 from evenli.words.templates import SLOT, leaking_words, looks_like
 
 PAIRS = 5_420
@@ -34,12 +34,12 @@ def load(request: Request) -> PairSet:
     return check(read_pairs(request.data, request.lang, suite="groups"), request)
 
 
-def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED) -> PairSet:
+def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED, seed: int = 0) -> PairSet:
     """Every word of an axis in some sentences, each asked for every group; ``words`` is a list of the axis.
 
     PS pairs name a group that the word is stereotyped with, AS pairs another one, NS pairs any group for a word
-    without stereotype. Words with and without stereotype take turns, so that they meet the same templates: so many
-    that the set is about as large as an ordinary audit.
+    without stereotype. Words with and without stereotype are dealt the same templates: so many that the set is about
+    as large as an ordinary audit.
     """
     axis = load_axis(axis)
     language = axis.language(lang)
@@ -50,49 +50,40 @@ def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = 
     kept = [occupation for occupation in listed if not leaking_words(occupation.word, revealing, lang)]
     if not kept:
         raise ResourceError(f"axis '{axis.id}' has no word without a group word in it")
-    templates = usable_templates(axis, lang)
+    width = max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
+    templates = usable_templates(axis, lang, width)
     if missing := next((template for template in templates if SLOT not in template), None):
         raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
-    width = max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
-    # In turn, so that words with and without stereotype meet the same templates.
-    kinds = [[occupation for occupation in kept if bool(occupation.groups) is typed] for typed in (False, True)]
+    kinds = [[o.word for o in kept if bool(o.groups) is typed] for typed in (False, True)]
+    # So few that each is met by two words with a stereotype: those of one group and of others meet the same ones.
+    most = len(kinds[1]) * width // 2 if kinds[1] else len(templates)
+    met = deal(kinds, templates[: max(width, most)], width, seed)
     rows = (
         filled_row(
-            templates[(number + at) % len(templates)],
+            template,
             word.word,
             noun,
             subset=subset_of(group, word.groups),
             stereotype=STEREOTYPED if word.groups else NO_STEREOTYPE,
             group=group,
         )
-        for number, word in enumerate(in_turn(kinds))
-        for at in range(width)
+        for word in kept
+        for template in met[word.word]
         for group, noun in language.group_words.items()
     )
     left_out = f"{len(listed) - len(kept)} words name a group themselves and are left out"
+    counts = f"{len(kept)} words, {len(language.group_words)} groups, width {width}, seed {seed}"
     return PairSet.from_rows(
         rows,
         name=f"built-in, axis {axis.id}{'' if words == PUBLISHED else f', {words}'}",
         suite="groups",
         lang=lang,
-        source=f"built by evenli: axis {axis.id}, {len(kept)} words, {len(language.group_words)} groups, width {width}",
+        source=f"built by evenli: axis {axis.id}, {counts}",
         notes=(left_out,) if kept != listed else (),
         occupation_list="" if words == PUBLISHED else words,
     )
-
-
-def usable_templates(axis: Axis, lang: str) -> list[str]:
-    """Templates of the pairs: none that gives a group away, and not the last ones, which are for control pairs.
-
-    An axis with few templates uses them all for both.
-    """
-    revealing = axis.revealing_words(lang)
-    clean = [template for template in axis.templates(lang) if not leaking_words(template, revealing, lang)]
-    control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
-    kept = [template for template in clean if template not in control]
-    return kept if len(kept) >= FEWEST else clean
 
 
 def check(pairs: PairSet, request: Request) -> PairSet:
@@ -115,4 +106,5 @@ def check(pairs: PairSet, request: Request) -> PairSet:
         word, group, kinds = mixed.row(0)
         raise InputError(f"{pairs.name}: '{word}' with group '{group}' is {' and '.join(sorted(kinds))}; give one")
     kind = pl.when(column("subset") == NS).then(pl.lit(NO_STEREOTYPE)).otherwise(pl.lit(STEREOTYPED))
-    return replace(pairs, frame=pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL)))
+    typed = pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL))
+    return note_design(replace(pairs, frame=typed), axis=request.axis)
