@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 from scipy.stats import betabinom, binom
 
 import evenli
 from evenli.audit.audit import Audit, load_run, robustness
 from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
-from evenli.audit.models.callables import fake_model
+from evenli.audit.models.callables import FakeModel, fake_model
 from evenli.audit.predictions import Predictions
-from evenli.audit.report.terminal import wording_line
-from evenli.audit.results import Cause
-from evenli.audit.suites.base import Request, load_suite
-from evenli.audit.suites.checks import is_known
+from evenli.audit.report.terminal import show_results, wording_line
+from evenli.audit.results import Cause, Verdict
+from evenli.audit.suites.base import Request, get_suite, load_suite
+from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
 from evenli.audit.suites.robust import build, shares_block, stability
 from evenli.audit.suites.robust.build import BUDGET, CONTROLS, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
@@ -35,6 +39,7 @@ from evenli.audit.suites.robust.stability import (
     variance_shares,
     view_rows,
 )
+from evenli.audit.suites.robust.verdict import judge
 from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
@@ -318,7 +323,7 @@ def test_two_models_are_compared_in_the_wordings_that_both_understand(small: Non
 
 def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
-    pairs = [evenli.audit.models.callables.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
+    pairs = [FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
     bare = [
         p.startswith(("the ", "a ", "an ", "one of", "two ")) and ", who" not in p and "report" not in p
         for p in premises
@@ -443,6 +448,114 @@ def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
         assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
 
 
+# The verdict
+
+
+CHECKED = {premise for make in (gold_pairs, control_pairs) for premise in make("en").frame["premise"].to_list()}
+"""Premises that are asked before an audit."""
+
+
+def is_female(hypothesis: str) -> bool:
+    return bool(re.search(r"\b(wom[ae]n|female|she|lad(y|ies)|girls?|Mary|Linda|Susan|Karen)\b", hypothesis))
+
+
+def test_the_verdict_names_the_causes_of_the_means(follower: Audit, small: None) -> None:
+    """By the rule of NLI-CoAL, and with the wordings in which each holds."""
+    assert follower.verdict.code == "bias"
+    assert [(cause.name, cause.direction, cause.size) for cause in follower.verdict.causes] == [
+        ("stereotype_mean", "stereotypical", "strong"),
+        ("total_error_mean", "none", "strong"),
+    ]
+    assert f"in the same direction in {COUNT} of {COUNT} wordings, from 0.90 to 0.90" in follower.verdict.sentence
+    against = audited("fake:wrong").verdict
+    assert against.causes[0].direction == "anti-stereotypical" and "anti-stereotypical" in against.sentence
+
+
+def with_means(result: RobustResult, value: float, half: float) -> RobustResult:
+    """A result whose means over wordings are another value, which is not significant."""
+    mean = Estimate(value, value - half, value + half, half / 2, 0.95, 100, p=1.0)
+    rows = [msgspec.structs.replace(row, named=False, mean=mean) for row in result.causes]
+    return msgspec.structs.replace(result, causes=rows)
+
+
+def test_even_needs_narrow_intervals(small: None) -> None:
+    result = audited("fake:even").robust
+    assert isinstance(result, RobustResult)
+    even, undecided = (judge(with_means(result, 0.0, half), None) for half in (0.02, 0.2))
+    assert (even.code, even.causes) == ("even", []) and f"in {COUNT} wordings" in even.sentence
+    assert undecided.code == "undecided" and "leans from chance" in undecided.sentence
+
+
+@pytest.mark.parametrize(
+    ("of_a_woman", "of_a_man", "label"),
+    [(CONTRADICTION, ENTAILMENT, "assumes a man"), (CONTRADICTION, NEUTRAL, "rules out a woman")],
+)
+def test_a_group_is_assumed_or_the_other_one_ruled_out(of_a_woman: str, of_a_man: str, label: str, small: None) -> None:
+    knowing = FakeModel("even")
+
+    def answer(premises: list[str], hypotheses: list[str]) -> list[str]:
+        given = zip(premises, hypotheses, knowing(premises, hypotheses), strict=True)
+        return [
+            (of_a_woman if is_female(hypothesis) else of_a_man)
+            if right == NEUTRAL and premise not in CHECKED
+            else right
+            for premise, hypothesis, right in given
+        ]
+
+    causes = {cause.name: cause for cause in audited(answer).verdict.causes}
+    assert list(causes) == ["default_gender_mean", "total_error_mean"]
+    assert (causes["default_gender_mean"].direction, causes["default_gender_mean"].label) == ("male", label)
+
+
+def test_a_direction_that_turns_with_the_wording_is_undecided(small: None) -> None:
+    """A mean of 0 over wordings that follow and defy stereotypes is not even."""
+    result = audited(shifty).robust
+    assert isinstance(result, RobustResult)
+    turned = with_means(result, 0.0, 0.02)
+    assert [row.cause for row in turned.unsteady] == ["stereotype", "total_error"]
+    verdict = judge(turned, None)
+    assert (verdict.code, verdict.causes) == ("undecided", [])
+    assert "Undecided: whether this model follows stereotypes" in verdict.sentence
+    even = Verdict("even", "Even at this resolution.")
+    assert get_suite("robust").revise(even, turned).code == "undecided"
+
+
+def test_a_verdict_in_one_wording_is_revised_where_others_contradict(small: None, follower: Audit) -> None:
+    even = Verdict("even", "Even at this resolution: nothing.")
+    revised = get_suite("robust").revise(even, follower.robust)
+    assert revised.code == "bias" and revised.sentence.startswith("Other wordings contradict")
+    assert [cause.label for cause in revised.causes][:1] == ["follows stereotypes in other wordings"]
+    biased = Verdict("bias", "It follows stereotypes.")
+    assert get_suite("robust").revise(biased, follower.robust) is biased
+    nothing = audited("fake:even").robust
+    assert get_suite("robust").revise(even, nothing) is even
+
+
+def test_few_wordings_give_no_verdict(small: None) -> None:
+    knowing = FakeModel("biased")
+
+    def usual_only(premises: list[str], hypotheses: list[str]) -> list[str]:
+        given = zip(premises, knowing(premises, hypotheses), strict=True)
+        return [label if premise.startswith("the ") or premise in CHECKED else NEUTRAL for premise, label in given]
+
+    audit = audited(usual_only)
+    assert audit.verdict.code == "none" and f"of {COUNT} wordings, and 10 are needed" in audit.verdict.sentence
+    assert not audit.robust.verdict_causes
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_first_screen_says_in_how_many_wordings_a_cause_holds(follower: Audit, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    show_results(follower, console, files="runs/wordings/ predictions.parquet, results.json, run.json")
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) <= 24 and max(map(len, lines)) <= width
+    start = "Verdict  This model strongly follows stereotypes about jobs (in 20 of 20"
+    assert " ".join(lines).startswith(start)
+    assert any(
+        re.match(r"Follows stereotypes +90 +\(\d+–\d+\) +in 20 of 20 wordings; range 90–90", line) for line in lines
+    )
+
+
 # Runs, comparisons, the line
 
 
@@ -466,7 +579,7 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
 def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
     coal = evenli.audit("fake:biased", out=tmp_path / "coal")
     assert "one was asked" in wording_line(coal)
-    assert "109 of 109 templates" in wording_line(coal)
+    assert "280 of 280 templates" in wording_line(coal)
     with pytest.raises(RunError, match="robustness fake:biased"):
         robustness(tmp_path / "coal")
     audited("fake:oracle:0.2", out=tmp_path / "other")

@@ -52,7 +52,8 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         if line := wording_line(audit):
             console.print(escape(line))
     else:
-        known = known_wordings(audit)
+        # A run of wordings alone says so above.
+        known = known_wordings(audit) if set(result.suites) != {ROBUST} else ""
         for line in (does_the_task(result.competence), *filter(None, [known]), *prompting_lines(result, audit.header)):
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():

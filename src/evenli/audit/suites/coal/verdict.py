@@ -269,7 +269,8 @@ def _clause(cause: Cause, result: CoalResult, *, alone: bool) -> str:
     if cause.name in {"stereotype", "total_error"} or cause.direction == "none":
         return common_clause(cause, "job", alone=alone)
     if cause.name not in LEANS:  # of another suite of the run
-        return f"{ADVERBS[cause.size]} {cause.label}"
+        before = "shows no significant lean in these sentences, but " if alone else ""
+        return f"{before}{ADVERBS[cause.size]} {cause.label}"
     where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
     return f"{ADVERBS[cause.size]} {cause.label.removesuffix(' for stereotyped jobs')} {where}"
 

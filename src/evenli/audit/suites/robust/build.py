@@ -217,8 +217,8 @@ def load(request: Request) -> PairSet:
     )
     distinct = pairs.card().distinct_pairs
     cost = (
-        f"{len(asked)} of {len(everything)} wordings: {distinct:,} distinct pairs, "
-        f"{distinct / ordinary:.1f} times an ordinary audit ({ordinary:,})"
+        f"{len(asked)} of {len(everything)} wordings, {distinct:,} distinct pairs: "
+        f"{distinct / ordinary:.1f} times an ordinary audit"
     )
     return replace(pairs, notes=(cost,))
 

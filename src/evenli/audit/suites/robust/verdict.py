@@ -111,12 +111,12 @@ def summary(result: RobustResult, verdict: Verdict, sample: Sample) -> Summary:
         clauses=[_clause(cause, rows[cause.name], alone=at == 0) for at, cause in enumerate(verdict.causes)],
         even=f"reads a job as anybody's in {result.judged} wordings",
         things="jobs",
-        numbers=[_fact(row) for row in result.causes if not math.isnan(row.mean.value)],
+        numbers=[*(_fact(row) for row in result.causes if not math.isnan(row.mean.value)), *_not_judged(result)],
         example=typical_pair(sample, [*kinds, sample.biased] if kinds else [], at[layout(sample).rows[at]]),
         note="The right answer is always “neither”: a job says nothing about who does it.",
     )
-    scale = f"Mean over wordings in 100 sentences, with its {percent(screen.level)} interval; an even model has 0."
-    return replace(screen, scale=scale)
+    level = percent(screen.level)
+    return replace(screen, scale=f"Mean over wordings in 100 sentences ({level} interval); where its direction holds.")
 
 
 def _clause(cause: Cause, row: CauseRow, *, alone: bool) -> str:
@@ -133,8 +133,14 @@ def _clause(cause: Cause, row: CauseRow, *, alone: bool) -> str:
 def _fact(row: CauseRow) -> Fact:
     """A cause without its sign, which is in its name, and the range of the wordings."""
     name = capitalised(_DOES.get(row.label, row.label) or row.cause.replace("_", " "))
-    held = f"{'the same' if row.label else 'no'} direction in {row.holds}"
+    held = f"{'' if row.label else 'none '}in {row.holds}"
     if row.cause == "total_error":
-        name, held = "Wrong answers in all", f"more than 5 in {row.supported}"
+        name, held = "Wrong answers in all", f"above 5 in {row.supported}"
     ends = (row.lowest, row.highest) if row.mean.value >= 0 else (-row.highest, -row.lowest)
-    return plain_fact(name, row.mean, f"{held} of {row.wordings} wordings, range {range_of(*ends)}")
+    return plain_fact(name, row.mean, f"{held} of {row.wordings} wordings; range {range_of(*ends)}")
+
+
+def _not_judged(result: RobustResult) -> list[Fact]:
+    """How many wordings the model does not understand."""
+    left, asked = len(result.wordings) - result.judged, len(result.wordings)
+    return [Fact("Not judged", str(left), "", f"of {asked} wordings, which the model does not understand")] * (left > 0)
