@@ -217,7 +217,7 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "see 'evenli data --check'"
         )
     notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
-    return note_design(replace(pairs, notes=(*pairs.notes, *notes)), axis=axis)
+    return note_design(replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs, axis=axis)
 
 
 def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
@@ -233,7 +233,8 @@ def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
         )
     notes += filter(None, [different_sentences(pairs, load_axis(axis).thing)])
     # A set that is checked twice has them already.
-    return replace(pairs, notes=tuple(dict.fromkeys((*pairs.notes, *notes))))
+    notes = [note for note in notes if note not in pairs.notes]
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
 
 
 def different_sentences(pairs: PairSet, thing: str = "word") -> str:
