@@ -132,6 +132,8 @@ def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Co
     for name, result in results.items():
         if get_suite(name).judges:
             verdict, silence = get_suite(name).judge(result, gate), _silence(predictions.suite(name))
+            for other, found in results.items():
+                verdict = verdict if found is result or found.problem else get_suite(other).revise(verdict, found)
             return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"

@@ -131,9 +131,10 @@ def minimum_detectable_difference(estimate: Estimate) -> float:
 
 
 def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Ends between which a further value like these lies, and in which share of cases; the extremes of few values.
+    """Ends between which one further value like these lies, and with which probability; the extremes of few values.
 
-    Of n values and a further one, each is equally likely to be the k-th smallest of all n + 1.
+    Of n values and a further one, each is equally likely to be the k-th smallest of all n + 1. The share of many
+    further values inside is not this probability, but varies about it: between the extremes it is Beta(n - 1, 2).
 
     >>> prediction_interval(range(39))
     (0.0, 38.0, 0.95)
