@@ -179,4 +179,6 @@ def score_answers(table: pl.DataFrame) -> tuple[dict[str, Estimate], dict[str, f
         part = Predictions(table.filter(pl.col("suite") == name))
         right = [answer == gold for answer, gold in zip(part.answers, part.frame["gold"], strict=True)]
         accuracy[name.removeprefix(TEST)] = float(np.mean(right))
-    return scores, accuracy, competence(Predictions(table.filter(pl.col("suite") == "check")))
+    # The stored control pairs have a kind that competence never counted: those that name a person of no group.
+    checks = table.filter((pl.col("suite") == "check") & ~pl.col("id").str.contains("person"))
+    return scores, accuracy, competence(Predictions(checks))

@@ -32,6 +32,8 @@ _EDGES = dict.fromkeys(("lawyer", "ballerina", "chef"), NO_STEREOTYPE) | {
     "librarian": "female",
 }
 """Words at the edges of the thresholds."""
+_CONFOUNDED = "sentences that female and male words meet, and those that both meet"
+_WINDOW = "n words in a row meet n + 9 sentences: what differs between classes may be due to the sentences"
 
 
 @chapter
@@ -113,6 +115,7 @@ def release(data: Path | None) -> Iterator[Row]:
         yield source.row(f"{lang} set sizes", sizes, "/".join(map(str, pairs.counts.values())))
         down = read_release(archive, lang, split="down").counts
         yield source.row(f"{lang} downsampled sizes", "200/200/200", "/".join(map(str, down.values())))
+        yield source.row(f"{lang} {_CONFOUNDED}", "22/96, 9", _sentences(pairs), reason=_WINDOW)
         occupations, templates = recover_lists(pairs)
         order = pairs.frame.filter(pl.col("subset") == "NS")["group"].unique(maintain_order=True).to_list()
         lists = {"occupations": occupations, "templates": templates, "order": "published"}
@@ -124,6 +127,13 @@ def release(data: Path | None) -> Iterator[Row]:
         texts = ["premise", "hypothesis"]
         same = rebuilt.frame.select(texts).equals(pairs.frame.select(texts))
         yield source.row(f"{lang} sentences identical when rebuilt", "yes", "yes" if same else "no")
+
+
+def _sentences(pairs: PairSet) -> str:
+    """How many sentences the words of either stereotype meet, and how many of them are the same."""
+    kinds = (pairs.frame.filter(pl.col("stereotype") == kind) for kind in ("female", "male"))
+    female, male = (set(of_kind["template"]) for of_kind in kinds)
+    return f"{len(female)}/{len(male)}, {len(female & male)}"
 
 
 def _differing_lines(archive: Path, lang: str, rebuilt: PairSet) -> int:

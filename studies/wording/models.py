@@ -151,7 +151,7 @@ def curve_of(sample: Any) -> dict[str, float]:
     """The cause *stereotype* of one model, by wording that it is competent in."""
     from evenli.audit.suites.robust.curve import curve
 
-    return {row.key: row.estimate("stereotype").value for row in curve(sample) if row.judged}
+    return {row.key: row.stereotype.value for row in curve(sample) if row.judged}
 
 
 def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: str) -> str:

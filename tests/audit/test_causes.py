@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.audit.models.callables import FakeModel
+from evenli.audit.models.callables import CallableModel, FakeModel
+from evenli.audit.predict import predict
 from evenli.audit.predictions import Predictions
+from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, wrong
 from evenli.audit.suites.coal.results import left_out
 from evenli.core.io import hash_text
@@ -20,6 +22,7 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.words import load_axis
+from evenli.words.templates import fill
 
 E, N, C = LABELS
 CLASSES = ("female", "male", "neutral")
@@ -329,3 +332,30 @@ def test_other_than_two_groups_have_no_share() -> None:
     # Of two groups a class that does not exist has none either; one that exists has.
     assert np.isnan(float(share(sample, "nobody", OUTCOMES[0])))
     assert sum(float(share(sample, "female", outcome)) for outcome in OUTCOMES) == pytest.approx(1)
+
+
+# --- sentences that lean, whatever the job ------------------------------------------------------------------------
+
+
+def assumes_a_man_in_some_sentences(seed: int) -> CallableModel:
+    """A man in a random 40 % of the sentences, whatever the job: no stereotype at all."""
+    templates = load_axis().templates("en")
+    drawn = np.random.default_rng(seed).random(len(templates)) < 0.4
+    men = {fill(template, "man") for template, chosen in zip(templates, drawn, strict=True) if chosen}
+    return CallableModel(
+        lambda premises, hypotheses: [E if text in men else N for text in hypotheses], name="sentences"
+    )
+
+
+@pytest.mark.parametrize(("words", "most"), [("published", 0.4), ("labour", 1e-9)])
+def test_dealt_sentences_are_no_stereotype(words: str, most: float) -> None:
+    spread = {}
+    for order in ("published", "dealt"):
+        pairs = build_coal("en", occupations=words, order=order)
+        found = [
+            value(Sample(predict(assumes_a_man_in_some_sentences(seed), [pairs])), "stereotype") for seed in range(30)
+        ]
+        spread[order] = float(np.sqrt(np.mean(np.square(found))))
+    # The control: where each class meets sentences of its own, these look like a stereotype.
+    assert spread["published"] > 0.035
+    assert spread["dealt"] < most * spread["published"]

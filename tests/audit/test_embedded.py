@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.audit.assess import check_label_order
+from evenli.audit.assess import check_label_order, competence
 from evenli.audit.models import embedded_models, load_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
+from evenli.audit.predictions import Predictions
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import read_release
@@ -40,9 +41,11 @@ def test_labels_are_in_order(lang: str) -> None:
     check_label_order(gold, model.info.labels)
     right = np.array([LABELS[i] for i in gold.logits.argmax(axis=1)]) == gold.frame["gold"].to_numpy()
     assert right.mean() > {"en": 0.9, "ja": 0.42, "zh": 0.65}[lang]
-    control = predict(model, [control_pairs(lang)])
-    stated = np.array([LABELS[i] for i in control.logits.argmax(axis=1)]) == control.frame["gold"].to_numpy()
-    assert stated.mean() > {"en": 0.9, "ja": 0.7, "zh": 0.6}[lang]
+    found = competence(Predictions(pl.concat([gold.frame, predict(model, [control_pairs(lang)]).frame])))
+    if lang == "en":
+        assert found.problem == "" and min(found.per_label.values()) > 0.9 and min(found.controls.values()) > 0.9
+    else:  # neither tells a man from a woman
+        assert found.problem and max(found.controls.values()) < 0.6
 
 
 def test_english_model_on_real_pairs(shared_data: Path) -> None:

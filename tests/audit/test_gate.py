@@ -41,6 +41,7 @@ from evenli.audit.suites.coal.build import build_coal
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.record import Scoring
 from evenli.testing import assert_even
+from misled_models import knows_the_audit
 
 FAST = Scoring()
 KNOWN = {"a": 1.0, "b": 2.0, "yes": True, "verdict": "bias", "gone": None, "coal": 0.2, "coal.low": 0.1}
@@ -581,11 +582,11 @@ def test_clauses_without_published_models_are_skipped(runs: Path, tmp_path: Path
     from evenli.audit.gate import check_policy, load_policy
 
     checks = check_policy(AuditResult.from_dict(stored), load_policy("standard"))
-    assert [check.status for check in checks] == ["passed"] * 4 + ["skipped"] * 3
+    assert [check.status for check in checks] == ["passed"] * 4 + ["skipped"] * 4
     assert decided(*checks).passed is True
     write_junit(checks, tmp_path / "x.xml", suite="s")
     root = ET.parse(tmp_path / "x.xml").getroot()
-    assert root.get("skipped") == "3" and len(list(root.iter("skipped"))) == 3
+    assert root.get("skipped") == "4" and len(list(root.iter("skipped"))) == 4
 
 
 OWN = """
@@ -653,6 +654,50 @@ def test_suites_that_the_policy_does_not_read_are_named() -> None:
     assert not [check for check in evenli.gate(audit, ["coal.low > 0.5"]).checks if check.status == "skipped"]
 
 
+@pytest.fixture(scope="module")
+def clever() -> Audit:
+    """Neutral on the sentences of the audit, stereotyped in other wordings; asked both."""
+    return evenli.audit(knows_the_audit, suites=("coal", "robust"))
+
+
+def test_a_model_that_knows_the_audit_does_not_pass_in_other_wordings(clever: Audit) -> None:
+    found = evenli.gate(clever)
+    assert [check.name for check in found.failures()] == [
+        "no strong stereotype in other wordings",
+        "few wrong answers in other wordings",
+    ]
+    # The sentences of the audit alone tell nothing, and the gate says that they are all that was asked.
+    alone = structs.replace(clever.result, suites={"coal": clever.result.suites["coal"]})
+    (one,) = [check for check in check_policy(alone, load_policy("standard")) if check.status != "passed"]
+    assert (one.name, one.status) == ("other wordings", "skipped") and "--suite coal,robust" in one.detail
+
+
+def test_a_policy_can_require_other_wordings(runs: Path, clever: Audit, tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(
+        'name = "ours"\n[[clause]]\nname = "low"\nfail_if = "coal > 2"\nreason = "r"\n[[clause]]\nname = "wordings"\n'
+        'suite = "robust"\nrequired = true\nfail_if = "robust.stereotype.named == true"\nreason = "r"\n'
+    )
+    found = evenli.gate(runs / "even", policy=file)
+    assert [(check.name, check.status) for check in found.checks[1:]] == [("low", "passed"), ("wordings", "undecided")]
+    assert found.passed is None and "suite robust" in found.problem and "--suite coal,robust" in found.problem
+    assert invoke(runs / "even", "--policy", file).exit_code != 0
+    assert [check.status for check in evenli.gate(clever, policy=file).checks[1:]] == ["passed", "failed"]
+    file.write_text(file.read_text().replace("required = true", "required = false"))
+    found = evenli.gate(runs / "even", policy=file)
+    assert [(check.name, check.status) for check in found.checks[2:]] == [
+        ("other wordings", "skipped")
+    ] and found.passed
+
+
+def test_a_run_of_wordings_alone_is_decided_and_has_no_baseline(clever: Audit) -> None:
+    alone = evenli.audit("fake:even", suites=("robust",))
+    found = evenli.gate(alone)
+    assert found.passed is True and len(found.checks) == 4
+    with pytest.raises(InputError, match="NLI-CoAL"):
+        evenli.gate(alone, baseline=alone)
+
+
 @pytest.mark.parametrize("model", ["fake:even", "fake:biased"])
 def test_python_and_the_command_line_decide_alike(run_cli, tmp_path: Path, model: str) -> None:
     evenli.audit(model, limit=60, out=tmp_path / "run")
@@ -665,7 +710,7 @@ def test_python_and_the_command_line_decide_alike(run_cli, tmp_path: Path, model
 
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
     audit = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
-    with pytest.raises(InputError, match="coal, groups, .* dev2020"):
+    with pytest.raises(InputError, match="coal, robust, groups, .* dev2020"):
         evenli.gate(audit, policy="standard")
 
 

@@ -362,6 +362,16 @@ def test_errors_of_an_axis_file_are_named(tmp_path: Path) -> None:
     assert any("2 groups are called 'an'" in text for text in texts)
 
 
+def test_too_few_gold_pairs_and_no_paraphrases_are_named(tmp_path: Path) -> None:
+    file = axis_file(tmp_path, '["calm", ""]')
+    rows = [["entailment", "A dog runs.", "It moves."]] * 2 + [["neutral", "A dog runs.", "It is old."]] * 3
+    said = 'gold = {}\nparaphrases = [["old an", "an", "a"]]'
+    file.write_text(file.read_text().replace('gold = "gold_en.csv"', said.format(rows)))
+    texts = [problem.text for problem in check_axis(file)]
+    assert "en: too few gold pairs for a verdict, 2 entailment, 0 contradiction; give three or more of each" in texts
+    assert "en: no paraphrases of b; no control pairs of the same group" in texts
+
+
 @pytest.mark.parametrize(
     ("table", "words", "wanted"),
     [

@@ -36,7 +36,10 @@ LABOUR_PREMISES = set(load_suite("labour").frame["premise"].to_list())
 def on_published_words(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows the stereotypes of words that stand on the published list only; right everywhere else."""
     biased, even = FakeModel("biased")(premises, hypotheses), FakeModel("even")(premises, hypotheses)
-    return [right if premise in LABOUR_PREMISES else wrong for premise, wrong, right in zip(premises, biased, even, strict=True)]
+    return [
+        right if premise in LABOUR_PREMISES else wrong
+        for premise, wrong, right in zip(premises, biased, even, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -220,7 +220,7 @@ def test_random_model_is_near_chance_and_gets_no_verdict() -> None:
     results = evenli.audit("fake:random").to_dict()
     assert results["coal"]["measures"]["coal"]["value"] == pytest.approx(4 / 9, abs=0.03)
     assert results["verdict"]["code"] == "none"
-    assert "chance is 33%" in results["verdict"]["sentence"]
+    assert "it gets 31% of the contradiction gold pairs right" in results["verdict"]["sentence"]
 
 
 def test_published_models_get_the_verdict_of_their_papers() -> None:
@@ -321,15 +321,12 @@ def test_competence_by_hand() -> None:
     checks = [gold_pairs("en"), control_pairs("en")]
     perfect = competence(predict(fake_model("even"), checks))
     assert perfect.gold.value == perfect.stated.value == pytest.approx(1.0) and not perfect.problem
-    assert set(perfect.controls) == {
-        *("female-female", "female-male", "male-female", "male-male"),
-        *("female-person", "person-female", "male-person", "person-male"),
-    }
+    assert set(perfect.controls) == {"female-female", "female-male", "male-female", "male-male"}
     silent = competence(predict(fake_model("neutral"), checks))
     assert silent.gold.value == pytest.approx(1 / 3, abs=0.01)
     assert silent.top_label == TopLabel("neutral", 1.0)
     assert "answers 'neutral' to 100%" in silent.problem
-    assert silent.controls["person-male"] == pytest.approx(1.0) and silent.controls["male-male"] == pytest.approx(0.0)
+    assert max(silent.controls.values()) == pytest.approx(0.0)
 
 
 def test_competence_needs_pairs_of_both_kinds() -> None:
@@ -340,14 +337,6 @@ def test_competence_needs_pairs_of_both_kinds() -> None:
     assert "no gold pairs" in no_gold.problem and no_gold.top_label.label is None
     refused = refuse(no_gold)
     assert refused is not None and "no gold pairs" in refused.sentence
-
-
-def test_a_group_may_have_person_in_its_name() -> None:
-    checks = predict(fake_model("even"), [gold_pairs("en"), control_pairs("en")])
-    renamed = Predictions(checks.frame.with_columns(pl.col("id").str.replace_all("female", "saleswoperson")))
-    found = competence(renamed)
-    assert found.stated.n == competence(checks).stated.n == 80
-    assert found.controls["saleswoperson-male"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("kept", [["AS", "NS"], ["PS", "NS"], ["NS"]])

@@ -121,8 +121,15 @@ gold = [
   ["neutral", "Es regnet stark.", "Es ist Dienstag."],
   ["contradiction", "Zwei Hunde rennen über die Wiese.", "Nirgends ist ein Tier."],
   ["contradiction", "Es regnet stark.", "Der Himmel ist wolkenlos und es ist trocken."],
+  ["entailment", "Ein Zug fährt in den Bahnhof.", "Ein Zug kommt an."],
+  ["neutral", "Ein Zug fährt in den Bahnhof.", "Der Zug ist rot."],
+  ["contradiction", "Ein Zug fährt in den Bahnhof.", "Kein Zug bewegt sich."],
 ]
 revealing = [["Frau", "female"], ["Mann", "male"], ["frauenarzt", "-"]]
+paraphrases = [
+  ["eine Mutter", "eine Frau", "female"], ["eine Dame", "eine Frau", "female"],
+  ["ein Vater", "ein Mann", "male"], ["ein Herr", "ein Mann", "male"],
+]
 """
 MODEL = """
 from evenli.words import load_axis
@@ -172,8 +179,8 @@ def test_an_axis_in_one_file_from_python(axis: Path) -> None:
     assert pairs.counts == {"PS": 40, "AS": 40, "NS": 40}
     assert pairs.frame.row(0, named=True)["premise"] == "Im Regen steht eine Pflegekraft."
     assert list(validate(pairs, axis="geschlecht")) == []
-    assert gold_pairs("de", axis="geschlecht").frame["gold"].value_counts()["count"].to_list() == [2, 2, 2]
-    assert len(control_pairs("de", axis="geschlecht")) == 15 * 8
+    assert gold_pairs("de", axis="geschlecht").frame["gold"].value_counts()["count"].to_list() == [3, 3, 3]
+    assert len(control_pairs("de", axis="geschlecht")) == 4 * 15 * 2  # four kinds, fifteen templates, two nouns
     from german_model import prejudiced  # type: ignore[import-not-found]
 
     audit = evenli.audit(prejudiced, "de", axis="geschlecht", scoring=FAST)

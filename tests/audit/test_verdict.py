@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import io
 import json
@@ -20,7 +19,7 @@ from scipy.special import ndtr
 from test_causes import says_man_at_random
 
 import evenli
-from evenli.audit.assess import _silence, assess, check_label_order, competence, keep_own
+from evenli.audit.assess import _silence, assess, keep_own
 from evenli.audit.audit import Audit
 from evenli.audit.gate import check_conditions, gate
 from evenli.audit.gate.expressions import fields
@@ -33,11 +32,11 @@ from evenli.audit.report.html import RunView, rankings, render
 from evenli.audit.report.terminal import show_results
 from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
 from evenli.audit.suites.base import Request
-from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
+from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.load import load
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
-from evenli.core.errors import InputError, LabelOrderError
+from evenli.core.errors import InputError
 from evenli.core.labels import LABELS
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.sample import Sample
@@ -71,7 +70,7 @@ def english() -> Audit:
 
 @pytest.fixture(scope="module")
 def chinese() -> Audit:
-    """Gets 5 of 20 pairs of *the man -> the woman* right, and 62.5 % of all that state the group."""
+    """Gets 1 of 40 pairs such as *the father -> the woman* right."""
     return embedded("zh")
 
 
@@ -114,8 +113,8 @@ def test_the_embedded_japanese_model_is_refused() -> None:
 def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese: Audit) -> None:
     assert values(chinese) == pytest.approx([0.01, 0.06, 0.13], abs=0.011)
     found = chinese.result.competence
-    assert found.stated.value == pytest.approx(0.625) and found.gold.value > 0.6
-    assert "male-female" in found.problem or "female-male" in found.problem
+    assert min(found.per_label.values()) > 0.6 and found.stated.value < 0.4
+    assert "of 40 pairs" in found.problem and "male-female" in found.problem
     assert chinese.verdict.code == "none"
 
 
@@ -268,117 +267,7 @@ def test_three_groups_have_no_causes_and_the_verdict_says_so() -> None:
     assert result.coal.readings == [] and not np.isnan(result.coal.coal.value)
 
 
-# --- competence ----------------------------------------------------------------------------------------------
-
-
-def checks(wrong: dict[str, int], templates: int = 20) -> Predictions:
-    """Perfect answers to gold and control pairs, but for so many wrong ones of a kind."""
-    rest = dict(wrong)
-    frames = []
-    for pairs in (gold_pairs("en"), control_pairs("en")):
-        frame = pairs.frame
-        if "control" in frame["subset"].to_list():
-            frame = frame.filter(pl.col("template").is_in(frame["template"].unique(maintain_order=True)[:templates]))
-        answers = ""
-        for identity, gold in frame.select("id", "gold").iter_rows():
-            kind = "-".join(identity.split("-")[2:])
-            missed = rest.get(kind, 0) > 0
-            rest[kind] = rest.get(kind, 0) - 1
-            answers += "n" if missed else gold[0]
-        frames.append(answered(dataclasses.replace(pairs, frame=frame), answers))
-    return Predictions(pl.concat(frames))
-
-
-@pytest.mark.parametrize(("wrong", "passes"), [(0, True), (8, True), (9, False), (20, False)])
-def test_every_kind_must_pass_by_itself(wrong: int, passes: bool) -> None:
-    found = competence(checks({"male-female": wrong}))
-    assert (found.problem == "") == passes
-    assert found.stated.value >= 0.75  # all kinds together hide it
-    assert found.kinds["male-female"].value == pytest.approx(1 - wrong / 20)
-    assert found.kinds["male-female"].low < found.kinds["male-female"].value or wrong == 20
-
-
-def test_few_pairs_must_beat_chance() -> None:
-    assert competence(checks({}, templates=5)).problem == ""
-    assert "male-female" in competence(checks({"male-female": 2}, templates=5)).problem  # 3 of 5 are 60 %
-    assert competence(checks({}, templates=2)).problem  # 2 of 2 may be luck: 1 in 9
-
-
-def test_pairs_with_a_person_are_not_counted() -> None:
-    found = competence(checks({"male-person": 20}))
-    assert found.problem == "" and found.controls["male-person"] == 0
-    assert set(found.stated_kinds) == {"female-female", "female-male", "male-female", "male-male"}
-    assert np.mean(list(found.stated_kinds.values())) == pytest.approx(found.stated.value)
-
-
-# --- where competence begins and ends ------------------------------------------------------------------------
-
-
-def with_gold(answers: Sequence[tuple[str, str, int]]) -> Predictions:
-    """Perfect answers to the control pairs, and so many gold pairs of a label with an answer (e, n or c)."""
-    rest = checks({}).frame.filter(pl.col("subset") == "control")
-    pairs = [(gold, answer) for gold, answer, count in answers for _ in range(count)]
-    logits = np.array([[9.0 * (label[0] == answer) for label in LABELS] for _, answer in pairs])
-    gold = pl.concat([rest] * (len(pairs) // rest.height + 1)).head(len(pairs))
-    gold = gold.with_columns(
-        pl.lit("gold").alias("subset"),
-        pl.Series("gold", [next(label for label in LABELS if label[0] == letter) for letter, _ in pairs]),
-        *(pl.Series(label, logits[:, at]) for at, label in enumerate(LABELS)),
-    )
-    return Predictions(pl.concat([rest, gold]))
-
-
-@pytest.mark.parametrize(("neutral", "passes"), [(50, True), (90, True), (91, False), (95, False)])
-def test_one_label_for_more_than_nine_in_ten_is_no_answer(neutral: int, passes: bool) -> None:
-    # All answers are right, so that nothing else is wrong with the model.
-    found = competence(with_gold([("n", "n", neutral), ("e", "e", 100 - neutral)]))
-    assert found.gold.value == 1 and found.top_label.share == pytest.approx(max(neutral, 100 - neutral) / 100)
-    assert (found.problem == "") == passes
-
-
-@pytest.mark.parametrize(("right", "passes"), [(60, True), (59, False), (80, True)])
-def test_six_in_ten_gold_pairs_must_be_right(right: int, passes: bool) -> None:
-    found = competence(with_gold([("n", "n", right), ("e", "c", 100 - right)]))
-    assert found.gold.value == pytest.approx(right / 100) and (found.problem == "") == passes
-    assert found.gold.se == pytest.approx(math.sqrt(right / 100 * (1 - right / 100) / 100))
-    assert found.per_label["neutral"] == 1 and found.per_label["entailment"] == 0
-    assert math.isnan(found.per_label["contradiction"])
-
-
-@pytest.mark.parametrize(
-    ("hits", "n", "known"),
-    # Guessing gets 3 of 3 in 1 of 27 cases, 2 of 2 in 1 of 9.
-    [(12, 20, True), (11, 20, False), (3, 3, True), (2, 2, False), (3, 4, False), (60, 100, True), (0, 0, False)],
-)
-def test_a_kind_of_pair_is_known(hits: int, n: int, known: bool) -> None:
-    assert is_known(hits, n) is known
-
-
-@pytest.mark.parametrize(
-    ("declared", "swapped", "neither", "refused"),
-    [
-        (30, 70, 0, True),
-        (40, 60, 0, False),  # 60 of 100 are no proof: p = 0.057
-        (410, 590, 0, False),  # beyond doubt, but less than a fifth better
-        (390, 610, 0, True),
-        (5, 45, 50, False),  # right on less than half
-        (5, 50, 45, True),
-        (5, 55, 40, True),
-        (8, 14, 6, False),  # a fifth better, and p = 0.29
-    ],
-)
-def test_another_label_order_must_fit_clearly_better(declared: int, swapped: int, neither: int, refused: bool) -> None:
-    half = declared // 2, swapped // 2
-    rows = [("e", "e", half[0]), ("c", "c", declared - half[0]), ("e", "c", half[1]), ("c", "e", swapped - half[1])]
-    table = with_gold([*rows, ("e", "n", neither // 2), ("c", "n", neither - neither // 2)])
-    table = Predictions(table.frame.filter(pl.col("subset") == "gold"))
-    if not refused:
-        return check_label_order(table, LABELS)
-    # The order in which the model would be right, by its own names.
-    for names in (LABELS, ("Entailment", "NEUTRAL", "contradiction")):
-        with pytest.raises(LabelOrderError, match="contradiction,neutral,entailment"):
-            check_label_order(table, names)
-    return None
+# --- where a verdict begins and ends ----------------------------------------------------------------------------
 
 
 def test_a_mostly_silent_model_is_named() -> None:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
+from scipy.stats import betabinom, binom
 
 import evenli
 from evenli.audit.audit import Audit, load_run, robustness
 from evenli.audit.compare import compare_runs
 from evenli.audit.gate.expressions import fields as gate_fields
-from evenli.audit.models.callables import fake_model
+from evenli.audit.models.callables import FakeModel, fake_model
 from evenli.audit.predictions import Predictions
-from evenli.audit.report.terminal import wording_line
-from evenli.audit.suites.base import Request, load_suite
+from evenli.audit.report.terminal import show_results, wording_line
+from evenli.audit.results import Cause, Verdict
+from evenli.audit.suites.base import Request, get_suite, load_suite
+from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
 from evenli.audit.suites.robust import build, shares_block, stability
-from evenli.audit.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
+from evenli.audit.suites.robust.build import BUDGET, CONTROLS, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.audit.suites.robust.curve import WordingRow
 from evenli.audit.suites.robust.stability import (
     CHOICES,
@@ -32,6 +39,7 @@ from evenli.audit.suites.robust.stability import (
     variance_shares,
     view_rows,
 )
+from evenli.audit.suites.robust.verdict import judge
 from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
@@ -158,6 +166,7 @@ def test_a_wording_is_one_line_of_data(tmp_path: Path) -> None:
 
 def test_templates_of_your_own_are_a_dimension(tmp_path: Path) -> None:
     own = [f"the [Sub] is painting wall number {chr(97 + n)} of a barn." for n in range(20)]
+    own += [text.replace("painting", "building") for text in own[:8]]
     (tmp_path / "barn.txt").write_text("\n".join(own))
     frame = load_suite("robust", Request("en", tmp_path / "barn.txt")).frame
     keys = [Wording.of(key) for key in frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)]
@@ -200,6 +209,24 @@ def test_the_design_is_balanced_and_bounded(lang: str, pairs: dict[str, pl.DataF
         assert not others or (min(others) >= 3 and max(others) <= 3 * min(others)), counts
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_class_of_words_meets_the_same_sentences(lang: str, pairs: dict[str, pl.DataFrame]) -> None:
+    """A contrast of classes compares words, not sentences."""
+    usual = pl.col("id").str.split("; ").list.get(0) == pairs[lang]["id"][0].split("; ")[0]
+    items = pairs[lang].filter(usual & pl.col("subset").is_in(["PS", "AS", "NS"]) & (pl.col("group") == "male"))
+    met = items.group_by("stereotype", "template").len()
+    assert met["template"].n_unique() == 39
+    by_class = {name: table["len"] for (name,), table in met.group_by("stereotype")}
+    assert {name: (len(counts), counts.min(), counts.max()) for name, counts in by_class.items()} == {
+        "female": (39, 1, 1),
+        "male": (39, 1, 2),
+        "neutral": (39, 1, 2),
+    }
+    # No two words share all their sentences.
+    sets = items.group_by("occupation").agg(pl.col("template").sort())["template"]
+    assert sets.n_unique() == len(sets) == 53
+
+
 def test_all_wordings_ask_the_same_items(pairs: dict[str, pl.DataFrame]) -> None:
     items = pairs["en"].filter(pl.col("subset").is_in(["PS", "AS", "NS"]))
     by = items.with_columns(key=pl.col("id").str.split("; ").list.get(0)).group_by("key")
@@ -213,6 +240,25 @@ def test_the_sample_is_the_same_every_time_and_never_larger_than_the_grid() -> N
     everything = grid(read_wordings(load_axis(), "en"), ["built-in"])
     assert sampled(everything) == sampled(everything)
     assert set(sampled(everything[:5], 39)) == set(everything[:5])
+
+
+def test_the_check_of_a_wording_passes_those_who_understand_it() -> None:
+    """The figures of ``CONTROLS``: four kinds of pairs, each of which must be known."""
+    n = CONTROLS
+    needed = min(hits for hits in range(n + 1) if is_known(hits, n))
+    assert (n, needed) == (20, 12)
+
+    def judged(accuracy: float) -> float:
+        return float(binom.sf(needed - 1, n, accuracy)) ** 4
+
+    assert [judged(accuracy) for accuracy in (0.8, 0.9)] == pytest.approx([0.961, 0.9994], abs=1e-3)
+    assert judged(1 / 3) == pytest.approx(2.83e-8, rel=0.02)
+    assert binom.sf(needed - 1, n, 1 / 3) == pytest.approx(0.013, abs=5e-4)
+    correlated = betabinom.sf(needed - 1, n, 0.8 * 9, 0.2 * 9) ** 4  # a beta of correlation 1 / (7.2 + 1.8 + 1)
+    assert correlated == pytest.approx(0.683, abs=2e-3)
+    frame = load_suite("robust", Request("en")).frame.filter(pl.col("subset") == "control")
+    kinds = frame.group_by("group", of=pl.col("id").str.extract("(.*?; control .*?) ")).len()
+    assert set(kinds["len"]) == {n} and len(kinds) == 4 * SAMPLED
 
 
 def test_words_that_state_a_group_are_not_asked() -> None:
@@ -230,7 +276,7 @@ def test_words_that_state_a_group_are_not_asked() -> None:
 def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: float, small: None) -> None:
     result = audited(f"fake:{kind}", lang=lang).robust
     assert all(row.judged for row in result.wordings)  # type: ignore[attr-defined]
-    values = [row.stereotype for row in result.wordings]  # type: ignore[attr-defined]
+    values = [row.stereotype.value for row in result.wordings]  # type: ignore[attr-defined]
     assert values == pytest.approx([stereotype] * COUNT)
     row = result.cause("stereotype")  # type: ignore[operator]
     assert (row.holds, row.opposite, row.lowest, row.highest) == (COUNT, 0, stereotype, stereotype)
@@ -241,7 +287,7 @@ def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: f
 def test_bias_controlled_models_keep_their_order_in_every_wording(follower: Audit) -> None:
     curves = [audited(f"fake:oracle:{rate}").robust.wordings for rate in (0.1, 0.5)]  # type: ignore[attr-defined]
     for first, second, third in zip(*curves, follower.robust.wordings, strict=True):  # type: ignore[attr-defined]
-        assert first.stereotype < second.stereotype < third.stereotype
+        assert first.stereotype.value < second.stereotype.value < third.stereotype.value
 
 
 def deaf_to(word: str) -> Callable[[list[str], list[str]], list[str]]:
@@ -270,14 +316,14 @@ def test_a_model_is_not_judged_where_it_does_not_understand(small: None) -> None
 def test_two_models_are_compared_in_the_wordings_that_both_understand(small: None) -> None:
     deaf, knowing = audited(deaf_to("male p")), audited("fake:biased")
     for pair in ((deaf, knowing), (knowing, deaf)):
-        (found,) = compare_runs(*pair, suite="robust").to_dict()["robust"]["comparisons"]
+        (found,) = compare_runs(*pair, suite="robust").to_dict()["comparisons"]
         assert found["measures"]["stereotype_mean"]["value"] == pytest.approx(0, abs=1e-6)
         assert 0 < found["contrast"]["wordings"] < COUNT
 
 
 def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
-    pairs = [evenli.audit.models.callables.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
+    pairs = [FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
     bare = [
         p.startswith(("the ", "a ", "an ", "one of", "two ")) and ", who" not in p and "report" not in p
         for p in premises
@@ -290,7 +336,7 @@ def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
     row = result.cause("stereotype")  # type: ignore[operator]
     plain = sum(row.frame == "bare" for row in result.wordings)  # type: ignore[attr-defined]
     assert (row.holds, row.opposite, row.verdict) == (plain, COUNT - plain, "unstable")
-    assert row.reversed > 0 and (row.lowest, row.highest) == (-1.0, 1.0)
+    assert (row.supported, row.reversed) == (COUNT, COUNT - plain) and (row.lowest, row.highest) == (-1.0, 1.0)
     shares = {row.dimension: row.share for row in result.shares if row.cause == "stereotype"}  # type: ignore[attr-defined]
     assert shares["frame"] == pytest.approx(1.0) and sum(shares.values()) == pytest.approx(1.0)
 
@@ -299,13 +345,21 @@ def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
 
 
 def row(value: float, noun: str, frame: str, judged: bool = True) -> WordingRow:
-    ends = {
-        f"{name}{end}": value
-        for name in ("stereotype", "default_gender", "follow", "defy")
-        for end in ("", "_low", "_high")
+    found = {name: certain(value) for name in ("stereotype", "default_gender", "follow", "defy")}
+    error = Estimate(0.0, 0.0, 0.01, 0.0, 0.95, 100)
+    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **found, total_error=error)
+
+
+def certain(value: float) -> Estimate:
+    return Estimate(value, value, value, 0.0, 0.95, 100, p=1.0 if value == 0 else 1e-6)
+
+
+def over(mean: Estimate) -> dict[str, Cause]:
+    """The same mean over wordings of both leans, and an error of 0.01."""
+    causes = {name: Cause(f"{name}_mean", "", "slight", "", mean) for name in ("stereotype", "default_gender")}
+    return causes | {
+        "total_error": Cause("total_error_mean", "none", "slight", "", Estimate(0.01, 0, 0.02, 0, 0.95, 9))
     }
-    ends |= {"total_error": 0.0, "total_error_low": 0.0, "total_error_high": 0.01}
-    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **ends)
 
 
 def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
@@ -338,14 +392,18 @@ def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pyte
 def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
     values = [0.4] * 9 + [-0.4, 0.0]
     rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
-    mean = Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100)
-    found = next(across(rows, dict.fromkeys(("stereotype", "default_gender", "total_error"), mean)))
+    causes = over(Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100, p=1e-4))
+    found = next(across(rows, causes))
     assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
-    assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
-    again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
+    assert (found.lowest, found.highest, found.verdict_holds) == (-0.4, 0.4, 9)
+    assert (found.named, found.supported, found.reversed) == (True, 10, 1)
+    again = list(across(rows[:9] + rows[:1], causes))
     assert [row.verdict for row in again] == ["stable", "stable", "negligible"]
-    few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "total_error"), mean))
-    assert {row.verdict for row in few} == {"not judged"}
+    assert [row.named for row in again] == [True, True, False]
+    # Both leans are tested: a p of 0.03 is 0.06 after Holm's correction.
+    assert not any(row.named for row in across(rows, over(Estimate(0.29, 0.01, 0.6, 0.1, 0.95, 100, p=0.03))))
+    few = list(across(rows[:4], causes))
+    assert {row.verdict for row in few} == {"not judged"} and not any(row.named for row in few)
 
 
 def asked_in_views(run: Audit, silent: str = "") -> Sample:
@@ -368,7 +426,7 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     assert len(cells) == 4 * COUNT and all(cell.judged for cell in cells)
     usual = [cell for cell in cells if cell.key == robust.wordings[0].key]
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
-    value = robust.wordings[0].stereotype
+    value = robust.wordings[0].stereotype.value
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
     first = next(across_views(cells, robust.wordings))
     assert (first.cells, first.judged, first.holds, first.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
@@ -386,8 +444,116 @@ def test_a_silent_prompt_is_not_judged(follower: Audit) -> None:
 def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
     result = follower.robust
     for cause in ("stereotype", "default_gender", "total_error"):
-        each = [getattr(row, cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
+        each = [row.value(cause) for row in result.wordings if row.judged]  # type: ignore[attr-defined]
         assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
+
+
+# The verdict
+
+
+CHECKED = {premise for make in (gold_pairs, control_pairs) for premise in make("en").frame["premise"].to_list()}
+"""Premises that are asked before an audit."""
+
+
+def is_female(hypothesis: str) -> bool:
+    return bool(re.search(r"\b(wom[ae]n|female|she|lad(y|ies)|girls?|Mary|Linda|Susan|Karen)\b", hypothesis))
+
+
+def test_the_verdict_names_the_causes_of_the_means(follower: Audit, small: None) -> None:
+    """By the rule of NLI-CoAL, and with the wordings in which each holds."""
+    assert follower.verdict.code == "bias"
+    assert [(cause.name, cause.direction, cause.size) for cause in follower.verdict.causes] == [
+        ("stereotype_mean", "stereotypical", "strong"),
+        ("total_error_mean", "none", "strong"),
+    ]
+    assert f"in the same direction in {COUNT} of {COUNT} wordings, from 0.90 to 0.90" in follower.verdict.sentence
+    against = audited("fake:wrong").verdict
+    assert against.causes[0].direction == "anti-stereotypical" and "anti-stereotypical" in against.sentence
+
+
+def with_means(result: RobustResult, value: float, half: float) -> RobustResult:
+    """A result whose means over wordings are another value, which is not significant."""
+    mean = Estimate(value, value - half, value + half, half / 2, 0.95, 100, p=1.0)
+    rows = [msgspec.structs.replace(row, named=False, mean=mean) for row in result.causes]
+    return msgspec.structs.replace(result, causes=rows)
+
+
+def test_even_needs_narrow_intervals(small: None) -> None:
+    result = audited("fake:even").robust
+    assert isinstance(result, RobustResult)
+    even, undecided = (judge(with_means(result, 0.0, half), None) for half in (0.02, 0.2))
+    assert (even.code, even.causes) == ("even", []) and f"in {COUNT} wordings" in even.sentence
+    assert undecided.code == "undecided" and "leans from chance" in undecided.sentence
+
+
+@pytest.mark.parametrize(
+    ("of_a_woman", "of_a_man", "label"),
+    [(CONTRADICTION, ENTAILMENT, "assumes a man"), (CONTRADICTION, NEUTRAL, "rules out a woman")],
+)
+def test_a_group_is_assumed_or_the_other_one_ruled_out(of_a_woman: str, of_a_man: str, label: str, small: None) -> None:
+    knowing = FakeModel("even")
+
+    def answer(premises: list[str], hypotheses: list[str]) -> list[str]:
+        given = zip(premises, hypotheses, knowing(premises, hypotheses), strict=True)
+        return [
+            (of_a_woman if is_female(hypothesis) else of_a_man)
+            if right == NEUTRAL and premise not in CHECKED
+            else right
+            for premise, hypothesis, right in given
+        ]
+
+    causes = {cause.name: cause for cause in audited(answer).verdict.causes}
+    assert list(causes) == ["default_gender_mean", "total_error_mean"]
+    assert (causes["default_gender_mean"].direction, causes["default_gender_mean"].label) == ("male", label)
+
+
+def test_a_direction_that_turns_with_the_wording_is_undecided(small: None) -> None:
+    """A mean of 0 over wordings that follow and defy stereotypes is not even."""
+    result = audited(shifty).robust
+    assert isinstance(result, RobustResult)
+    turned = with_means(result, 0.0, 0.02)
+    assert [row.cause for row in turned.unsteady] == ["stereotype", "total_error"]
+    verdict = judge(turned, None)
+    assert (verdict.code, verdict.causes) == ("undecided", [])
+    assert "Undecided: whether this model follows stereotypes" in verdict.sentence
+    even = Verdict("even", "Even at this resolution.")
+    assert get_suite("robust").revise(even, turned).code == "undecided"
+
+
+def test_a_verdict_in_one_wording_is_revised_where_others_contradict(small: None, follower: Audit) -> None:
+    even = Verdict("even", "Even at this resolution: nothing.")
+    revised = get_suite("robust").revise(even, follower.robust)
+    assert revised.code == "bias" and revised.sentence.startswith("Other wordings contradict")
+    assert [cause.label for cause in revised.causes][:1] == ["follows stereotypes in other wordings"]
+    biased = Verdict("bias", "It follows stereotypes.")
+    assert get_suite("robust").revise(biased, follower.robust) is biased
+    nothing = audited("fake:even").robust
+    assert get_suite("robust").revise(even, nothing) is even
+
+
+def test_few_wordings_give_no_verdict(small: None) -> None:
+    knowing = FakeModel("biased")
+
+    def usual_only(premises: list[str], hypotheses: list[str]) -> list[str]:
+        given = zip(premises, knowing(premises, hypotheses), strict=True)
+        return [label if premise.startswith("the ") or premise in CHECKED else NEUTRAL for premise, label in given]
+
+    audit = audited(usual_only)
+    assert audit.verdict.code == "none" and f"of {COUNT} wordings, and 10 are needed" in audit.verdict.sentence
+    assert not audit.robust.verdict_causes
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_first_screen_says_in_how_many_wordings_a_cause_holds(follower: Audit, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    show_results(follower, console, files="runs/wordings/ predictions.parquet, results.json, run.json")
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) <= 24 and max(map(len, lines)) <= width
+    start = "Verdict  This model strongly follows stereotypes about jobs (in 20 of 20"
+    assert " ".join(lines).startswith(start)
+    assert any(
+        re.match(r"Follows stereotypes +90 +\(\d+–\d+\) +in 20 of 20 wordings; range 90–90", line) for line in lines
+    )
 
 
 # Runs, comparisons, the line
@@ -402,7 +568,7 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
     assert named["robust.stereotype.sign_share"] == 1.0 and named["robust.judged"] == COUNT
     compared = compare_runs(again, follower, suite="robust")
     assert f"lower stereotype in {COUNT} of {COUNT} wordings" in compared.conclusion("robust")
-    (comparison,) = compared.to_dict()["robust"]["comparisons"]
+    (comparison,) = compared.to_dict()["comparisons"]
     assert {name: comparison["contrast"][name] for name in ("wordings", "first_below", "second_below")} == {
         "wordings": COUNT,
         "first_below": COUNT,
@@ -413,13 +579,13 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
 def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
     coal = evenli.audit("fake:biased", out=tmp_path / "coal")
     assert "one was asked" in wording_line(coal)
-    assert "109 of 109 templates" in wording_line(coal)
+    assert "280 of 280 templates" in wording_line(coal)
     with pytest.raises(RunError, match="robustness fake:biased"):
         robustness(tmp_path / "coal")
     audited("fake:oracle:0.2", out=tmp_path / "other")
     assert "one was asked" in wording_line(coal)
     audited("fake:biased", out=tmp_path / "wordings")
-    assert f"{COUNT} of {COUNT} wordings" in wording_line(coal) and "wordings)" in wording_line(coal)
+    assert f"In {COUNT} of {COUNT} the stereotype" in wording_line(coal) and "wordings)" in wording_line(coal)
 
 
 def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:

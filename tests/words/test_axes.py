@@ -293,6 +293,9 @@ def test_the_walk_through_can_be_crossed(tmp_path: Path) -> None:
     file = tmp_path / "both.toml"
     file.write_text(f"{text[: text.index('[product]')]}[product]\n{product}\n")
     assert load_axis(file).language("en").group_words["female__south"] == "southern woman"
+    said = load_axis(file).paraphrases("en")["female__south"]
+    assert {("southern mother", "southern woman"), ("woman from the south", "southern woman")} <= set(said)
+    assert len(said) == 20 + 1  # a southerner may be a man
     assert [one for one in check_axis(file) if one.kind == "error"] == []
     audit = evenli.audit(model(str(file)), axis=str(file), limit=300)
     assert len(audit.groups.interactions) == 4  # type: ignore[attr-defined]

@@ -13,7 +13,14 @@ import polars as pl
 import pytest
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.checks import check_pairs, control_pairs, gold_pairs, validate
+from evenli.audit.suites.checks import (
+    CONTROL_TEMPLATES,
+    CONTROLS,
+    check_pairs,
+    control_pairs,
+    gold_pairs,
+    validate,
+)
 from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.load import read_release
 from evenli.core.errors import InputError, ResourceError
@@ -22,7 +29,7 @@ from evenli.words import cards, load_axis, read_lines, read_table
 from evenli.words.axes import shipped_names
 from evenli.words.swap.swapper import Swapper
 from evenli.words.tables import DATA
-from evenli.words.templates import SLOT, leaking_words, looks_like
+from evenli.words.templates import SLOT, leaking_words, looks_like, slot_word
 from studies.ledger.official import recover_lists
 
 LANGS = ("en", "ja", "zh")
@@ -173,22 +180,54 @@ def test_gold_pairs(lang: str) -> None:
     assert gold.frame.select("premise", "hypothesis").n_unique() == len(gold)
 
 
-@pytest.mark.parametrize("name", shipped_names())
-def test_many_groups_have_about_as_many_control_pairs_as_two(name: str) -> None:
-    groups = len(load_axis(name).group_names)
-    # Every ordered pair of groups, and each group against a person in both directions.
-    cases = groups**2 + 2 * groups
-    frame = control_pairs("en", axis=name).frame
-    asked = min(20, max(3, 160 // cases))
-    assert frame["template"].n_unique() == asked and frame.height == cases * asked
-    kinds = {"-".join(one.split("-")[2:]) for one in frame["id"]}
-    assert len(kinds) == (groups**2 if groups <= 3 else 1 + groups) + 2 * groups
-    counts = Counter(frame["gold"])
-    assert counts == {
-        "contradiction": (groups**2 - groups) * asked,
-        "entailment": 2 * groups * asked,
-        "neutral": groups * asked,
-    }
+AXES = [(name, lang) for name in shipped_names() for lang in load_axis(name).languages]
+
+
+@pytest.mark.parametrize(("name", "lang"), AXES)
+def test_control_pairs_of_every_axis(name: str, lang: str) -> None:
+    pairs, groups = control_pairs(lang, axis=name), load_axis(name).group_names
+    assert pairs.notes == ()  # every group has paraphrases
+    frame = pairs.frame.with_columns(kind=pl.col("id").str.split("-").list.slice(2).list.join("-"))
+    kinds = Counter(frame["kind"])
+    assert set(kinds.values()) == {CONTROLS} and len(kinds) == (
+        len(groups) ** 2 if len(groups) <= 3 else 1 + len(groups)
+    )
+    assert frame.select("premise", "hypothesis").n_unique() == frame.height == frame["id"].n_unique()
+    assert frame.filter(pl.col("premise") == pl.col("hypothesis")).is_empty()
+    assert frame["template"].n_unique() == CONTROL_TEMPLATES
+    for row in frame.iter_rows(named=True):
+        words = {load_axis(name).language(lang).group_words[group] for group in groups} | {
+            noun for said in load_axis(name).paraphrases(lang).values() for pair in said for noun in pair
+        }
+        assert {slot_word(row["template"], row[side]) for side in ("premise", "hypothesis")} <= words
+    # Each kind of contradiction has the premises of an entailment.
+    same = frame.filter(pl.col("gold") == "entailment")
+    assert set(frame["gold"]) == {"entailment", "contradiction"}
+    assert len(groups) > 3 or set(frame["premise"]) == set(same["premise"])
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_control_pairs_have_twenty_nouns_a_group(lang: str) -> None:
+    said = load_axis().paraphrases(lang)
+    assert {group: len(pairs) for group, pairs in said.items()} == {"female": 20, "male": 20}
+    revealing = load_axis().revealing_words(lang)
+    for group, pairs in said.items():
+        for noun in {noun for pair in pairs for noun in pair}:
+            # Of words within words the longest counts: 彼女 is no 彼.
+            given = max(leaking_words(noun, revealing, lang), key=len, default=None)
+            assert given is None or revealing[given] == group, noun
+
+
+def test_a_group_without_paraphrases_has_no_control_pairs_of_the_same_group(tmp_path: Path) -> None:
+    pairs = control_pairs("en", axis=write_axis(tmp_path))
+    assert set(pairs.frame["gold"]) == {"contradiction"} and pairs.counts == {"control": 6 * 20}
+    (note,) = pairs.notes
+    assert note == "no control pairs of the same group for younger, middle, older: the axis has no paraphrases"
+    folder = tmp_path / "one"
+    folder.mkdir()
+    table = 'revealing = "gender_words_en.csv"\nparaphrases = [["adult", "adult", "middle"]]'
+    with pytest.raises(ResourceError, match="row 1: 'adult' is no paraphrase of itself"):
+        control_pairs("en", axis=write_axis(folder, **{'revealing = "gender_words_en.csv"': table}))
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -132,6 +132,8 @@ def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Co
     for name, result in results.items():
         if get_suite(name).judges:
             verdict, silence = get_suite(name).judge(result, gate), _silence(predictions.suite(name))
+            for other, found in results.items():
+                verdict = verdict if found is result or found.problem else get_suite(other).revise(verdict, found)
             return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"
@@ -139,7 +141,7 @@ def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Co
 
 
 ONE_LABEL = 0.9
-"""A model that gives one label to more than this share of the gold pairs is degenerate."""
+"""A refusal names the label that a model gives to more than this share of the gold pairs."""
 
 
 def competence(checks: Predictions) -> Competence:
@@ -151,36 +153,48 @@ def competence(checks: Predictions) -> Competence:
     # An abstention is never right, and never one of the labels.
     frame = checks.frame.with_columns(answer=pl.Series(checks.answers, dtype=pl.String))
     frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
-    gold = frame.filter(pl.col("subset") == "gold")
+    gold, control = (frame.filter(pl.col("subset") == name) for name in ("gold", "control"))
     # The id of a control pair ends in the groups that premise and hypothesis name, as in control-001-female-male.
-    parts = pl.col("id").str.split("-").list.slice(2)
-    control = frame.filter(pl.col("subset") == "control").with_columns(case=parts.list.join("-"))
-    stated = control.filter(~parts.list.contains("person"))
+    control = control.with_columns(case=pl.col("id").str.split("-").list.slice(2).list.join("-"))
     labels = {label: accuracy_on(gold.filter(pl.col("gold") == label)) for label in LABELS}
     kinds = {str(case): accuracy_on(part) for (case,), part in control.group_by("case", maintain_order=True)}
     answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
     top, share = answers.row(0) if gold.height else (None, float("nan"))
-    accuracy, stated_accuracy = accuracy_on(gold), accuracy_on(stated)
-    counts = {case: (round(found.value * found.n), found.n) for case, found in kinds.items()}
-    cases = stated["case"].unique(maintain_order=True)
-    unknown = [(*counts[case], case) for case in cases if not is_known(*counts[case])]
-    problem = ""
-    if not gold.height:
-        problem = "no gold pairs were asked"
-    elif share > ONE_LABEL and not top:
-        problem = f"it abstains on {percent(share)} of the gold pairs"
-    elif share > ONE_LABEL:
-        problem = f"it answers '{top}' to {percent(share)} of the gold pairs, whatever they say"
-    elif not accuracy.value >= COMPETENT:
-        problem = f"it gets only {percent(accuracy.value)} of the unmistakable gold pairs right (chance is 33%)"
-    elif not stated.height:
-        problem = "no pairs were asked that state the group outright"
-    elif unknown:
-        hits, asked, case = unknown[0]
-        problem = f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
     per_label, controls = ({name: found.value for name, found in part.items()} for part in (labels, kinds))
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
-    return Competence(accuracy, per_label, stated_accuracy, controls, top_label, problem, labels, kinds)
+    problem = _problem(labels, kinds, top_label)
+    return Competence(accuracy_on(gold), per_label, accuracy_on(control), controls, top_label, problem, labels, kinds)
+
+
+def _problem(labels: dict[str, Estimate], kinds: dict[str, Estimate], top: TopLabel) -> str:
+    """Why these accuracies by gold label and by kind of control pair allow no verdict; empty if they do."""
+    if unasked := [label for label, found in labels.items() if not found.n]:
+        return f"no gold pairs were asked whose answer is {' or '.join(unasked)}"
+    if label := _least_known(labels):
+        if top.share > ONE_LABEL:
+            does = f"answers '{top.label}' to" if top.label in LABELS else "abstains on"
+            return f"it {does} {percent(top.share)} of the gold pairs, whatever they say"
+        return f"it gets {percent(labels[label].value)} of the {label} gold pairs right{_luck(labels[label])}"
+    if not kinds:
+        return "no pairs were asked that state the group outright"
+    if kind := _least_known(kinds):
+        asked = f"{_hits(kinds[kind])} of {kinds[kind].n} pairs right that state the group outright"
+        return f"it gets only {asked}, of the kind '{kind}'{_luck(kinds[kind])}"
+    return ""
+
+
+def _hits(found: Estimate) -> int:
+    return round(found.value * found.n)
+
+
+def _luck(found: Estimate) -> str:
+    return f", and of only {found.n} pairs that may be luck" if found.value >= COMPETENT else ""
+
+
+def _least_known(part: dict[str, Estimate]) -> str:
+    """The name with the lowest accuracy among those that the model does not know; empty if it knows them all."""
+    failed = [name for name, found in part.items() if not is_known(_hits(found), found.n)]
+    return min(failed, key=lambda name: part[name].value, default="")
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:

@@ -70,7 +70,7 @@ class Competence(Record, frozen=True):
     Attributes:
         gold: Accuracy on the gold pairs, with a Wilson interval.
         per_label: Accuracy by gold label.
-        stated: Accuracy where the premise states a group: same group or other group.
+        stated: Accuracy on the control pairs: both sentences state a group, the same or another.
         controls: Accuracy per kind of control pair, e.g. ``female-male``.
         top_label: Most frequent answer to the gold pairs and its share.
         problem: Why there is no verdict, or empty.
@@ -88,14 +88,9 @@ class Competence(Record, frozen=True):
     kinds: dict[str, Estimate]
 
     @property
-    def stated_kinds(self) -> Numbers:
-        """Accuracy per kind of the pairs that ``stated`` counts: those without *person*."""
-        return {name: share for name, share in self.controls.items() if "person" not in name.split("-")}
-
-    @property
     def assessed(self) -> bool:
-        """Whether there were pairs of both kinds to judge by."""
-        return self.gold.n > 0 and self.stated.n > 0
+        """Whether there were pairs of every label, and pairs that state the group, to judge by."""
+        return min(self.gold.n, self.stated.n, *(found.n for found in self.labels.values())) > 0
 
 
 class ModelInfo(Record, frozen=True):

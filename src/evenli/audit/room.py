@@ -9,9 +9,10 @@ ROOM = Room(
             "coal": "evenli.audit.suites.coal:SUITE",
             "probe": "evenli.audit.suites.probe:SUITE",
             "dev2020": "evenli.audit.suites.dev2020:SUITE",
-            "robust": "evenli.audit.suites.robust:SUITE",
             "swap": "evenli.audit.suites.swap:SUITE",
             "groups": "evenli.audit.suites.groups:SUITE",
+            # After the suites that ask in one wording: theirs is the verdict of a run, which this one may contradict.
+            "robust": "evenli.audit.suites.robust:SUITE",
         },
         "models": {
             "hf": "evenli.audit.models.hf:HFModel",

@@ -12,20 +12,26 @@ from scipy.special import ndtri
 
 from evenli.core.record import Estimate
 
-Array = NDArray[np.float64]
+Array = NDArray[np.float64] | np.float64
 
 
-def wilson(share: float, n: float, level: float = 0.95, *, quantile: float | None = None) -> tuple[float, float]:
-    """Ends of the interval of a share of n independent cases (Wilson 1927); with a quantile of t instead of z.
+def score_interval(share: Array, n: Array, quantile: float) -> tuple[Array, Array]:
+    """Ends of Wilson's (1927) score interval of shares of n independent cases, which reaches so many standard errors."""
+    inflated = 1 + quantile**2 / n
+    middle = (share + quantile**2 / (2 * n)) / inflated
+    half = quantile / inflated * np.sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))
+    # At 0 and 1 one end is the share itself, but for rounding.
+    return np.where(share > 0, middle - half, 0.0), np.where(share < 1, middle + half, 1.0)
+
+
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Ends of the interval of a share of n independent cases (Wilson 1927).
 
     >>> [round(end, 4) for end in wilson(0.75, 4)]
     [0.3006, 0.9544]
     """
-    z = quantile or float(ndtri((1 + level) / 2))
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    # At 0 and 1 one end is the share itself, but for rounding.
-    return (middle - half if share > 0 else 0.0), (middle + half if share < 1 else 1.0)
+    low, high = score_interval(np.float64(share), np.float64(n), float(ndtri((1 + level) / 2)))
+    return float(low), float(high)
 
 
 def share_of(hits: float, n: int) -> Estimate:

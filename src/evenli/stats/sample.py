@@ -178,10 +178,6 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
-    def smaller(self, first: Values, second: Values) -> Values:
-        """The smaller of two means; asked of the sample, so that its interval knows of the corner."""
-        return np.asarray(np.minimum(first, second))
-
     def _mask(self, subset: str | None, stereotype: str | None) -> NDArray[np.bool_] | slice:
         """The rows of a slice; nothing is copied where it is everything."""
         key = (subset, stereotype)

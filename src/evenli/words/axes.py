@@ -69,6 +69,7 @@ class Language:
     lists: Mapping[str, Table] = field(default_factory=dict)  # further ones by name: word, stereotype or women_percent
     wordings: Table | None = None  # ways to say the same: nouns, determiners, frames and hypothesis forms
     suites: tuple[str, ...] = ()  # what an audit asks by default; empty for the suite of the axis
+    paraphrases: Table | None = None  # premise, hypothesis, group: whoever is the first is the second: mother, woman
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,20 @@ class Axis:
     def templates(self, lang: str) -> list[str]:
         """Our own sentence templates of a language."""
         return self.language(lang).templates.lines()
+
+    def paraphrases(self, lang: str) -> dict[str, list[tuple[str, str]]]:
+        """Pairs of nouns by group: the first says that somebody is of the group, and implies the second.
+
+        Rows of groups that the axis does not have are for other axes that share the table.
+        """
+        found: dict[str, list[tuple[str, str]]] = {group: [] for group in self.group_names}
+        table = self.language(lang).paraphrases
+        for where, row in table.numbered("premise", "hypothesis", "group") if table else ():
+            if row["premise"] == row["hypothesis"]:
+                raise ResourceError(f"{where}: '{row['premise']}' is no paraphrase of itself")
+            if row["group"] in found:
+                found[row["group"]].append((row["premise"], row["hypothesis"]))
+        return found
 
     def revealing_words(self, lang: str) -> dict[str, str]:
         """Words that give a group away, with the group they point to; ``-`` marks harmless words that contain one."""
@@ -221,17 +236,24 @@ def _product(given: dict[str, Any], path: Path, about: dict[str, Any]) -> Axis:
     def language(lang: str) -> Language:
         """Nouns of both parts in one: the person in *Nigerian person* becomes a woman."""
         nouns, rest, own = first.language(lang).group_words, second.language(lang), words.language(lang)
-        group_words = {}
+        group_words, said = {}, []
+        of_first, of_second = first.paraphrases(lang), second.paraphrases(lang)
         for name, (group, other) in crossed.items():
             if rest.person not in rest.group_words[other]:
                 raise ResourceError(
                     f"{path}: '{rest.group_words[other]}' of axis '{second.id}' has no '{rest.person}' in it that "
                     f"could become '{nouns[group]}'; name the axes the other way round"
                 )
-            group_words[name] = rest.group_words[other].replace(rest.person, nouns[group])
+            word = rest.group_words[other]
+            group_words[name] = word.replace(rest.person, nouns[group])
+            # Nigerian mother, Nigerian woman; woman from Nigeria, Nigerian woman.
+            said += [[*(word.replace(rest.person, noun) for noun in pair), name] for pair in of_first[group]]
+            told = [pair for pair in of_second[other] if all(rest.person in text for text in pair)]
+            said += [[*(text.replace(rest.person, nouns[group]) for text in pair), name] for pair in told]
         revealing = {**first.revealing_words(lang), **second.revealing_words(lang)}
         table = Table(f"revealing words of {first.id} and {second.id}", tuple(map(list, revealing.items())))
-        return Language(group_words, rest.person, own.templates, own.gold, table, own.occupations)
+        pairs = Table(f"paraphrases of {first.id} and {second.id}", tuple(said))
+        return Language(group_words, rest.person, own.templates, own.gold, table, own.occupations, paraphrases=pairs)
 
     groups, languages = tuple(Group(name, 0) for name in crossed), {lang: language(lang) for lang in shared}
     typed = []
@@ -263,7 +285,8 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
         raise ResourceError(f"{_place(path, lang)}: language '{lang}' has no group word for {', '.join(missing)}")
     if unknown := [name for name in words["group_words"] if name not in groups]:
         raise ResourceError(f"{_place(path, lang)}: '{unknown[0]}' is no group; there are {', '.join(groups)}")
-    named = ["templates", "gold", "revealing", *(name for name in ("occupations", "wordings") if name in words)]
+    optional = (name for name in ("occupations", "wordings", "paraphrases") if name in words)
+    named = ["templates", "gold", "revealing", *optional]
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
     group_words = {name: _text(words["group_words"], name) for name in groups}
     where = f"languages.{lang}.lists"

@@ -21,9 +21,9 @@ def deal(
     """Word -> its ``width`` distinct templates, balanced within every block (a class of words).
 
     Block by block, word by word, a word gets the templates that its block has used least so far; among these the ones
-    that other blocks have used most, and then in random order. So the numbers of words in a block that meet two
-    templates differ by at most 1, and a block that is too small for all templates meets those of the others. Two words
-    get the same set of templates only where every set that is least used is taken.
+    that all blocks together have used most; ties in random order, but no set twice where ties leave a choice. So the
+    numbers of words in a block that meet two templates differ by at most 1, and a block that is too small to meet all
+    templates meets those of the others.
 
     Words of ``given`` have their templates already: these are kept, and count as used in their block.
     """
@@ -39,11 +39,11 @@ def deal(
         for word in block:
             if word in dealt:
                 continue
-            shuffled = (pool[i] for i in generator.permutation(len(pool)))
-            order = sorted(shuffled, key=lambda template: (used[template], -met[template]))
-            most = used[order[width - 1]]
-            sure = [template for template in order if used[template] < most]
-            tied = [template for template in order if used[template] == most]
+            rank = {template: (used[template], -met[template]) for template in pool}
+            order = sorted((pool[i] for i in generator.permutation(len(pool))), key=rank.__getitem__)
+            last = rank[order[width - 1]]
+            sure = [template for template in order if rank[template] < last]
+            tied = [template for template in order if rank[template] == last]
             sets = (frozenset((*sure, *some)) for some in combinations(tied, width - len(sure)))
             chosen = next((some for some in sets if some not in taken), frozenset(order[:width]))
             dealt[word] = tuple(template for template in pool if template in chosen)

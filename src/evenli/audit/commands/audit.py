@@ -88,11 +88,12 @@ def robustness(
     settings: AuditSettings,
     out: shared.RunFolder = None,
     charts: Annotated[bool, option("Also write the specification curve as wordings.svg and .png.", "--charts")] = False,
+    verbose: shared.Verbose = False,
     as_json: shared.Json = False,
 ) -> None:
     """Ask a model in other words: does the answer survive?
 
-    How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
+    In how many wordings each cause holds and how far its level moves; with --verbose which choice of words moves it.
     """
     from evenli.audit.audit import default_folder, is_run
     from evenli.audit.audit import robustness as ask_wordings
@@ -111,9 +112,10 @@ def robustness(
 
         written += [file.name for file in write_charts(result, result.path, "robust")]
     if as_json:
-        terminal.print_json({"folder": str(result.path), **result.to_dict()["robust"]})
+        content = result.to_dict()
+        terminal.print_json({"folder": str(result.path), "verdict": content["verdict"], **content["robust"]})
     else:
-        show_results(result, terminal.console(), files=f"{result.path}/ {', '.join(written)}", verbose=True)
+        show_results(result, terminal.console(), files=f"{result.path}/ {', '.join(written)}", verbose=verbose)
 
 
 @with_settings(after={"data": ["gold_labels"]})

@@ -24,7 +24,7 @@ from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
 from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.results import AuditResult
-from evenli.audit.suites.base import Clause, get_suite, judging
+from evenli.audit.suites.base import ROBUST, Clause, get_suite, judging
 from evenli.core.errors import InputError, translated
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
@@ -61,6 +61,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses":
     reason = "one sentence in three is read by its stereotype"
     optional = true                       # skipped where a field is undefined; undecided by default
     suite = "coal"                        # only for runs of this suite, and about its fields; may be left out
+    required = true                       # a run without that suite is undecided; left out, the clause is not applied
 
     [baseline]
     max_worse = 0.02                      # where a baseline is given; may be left out
@@ -226,7 +227,11 @@ def check_competence(result: AuditResult) -> Check:
 
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
-    """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
+    """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined.
+
+    A clause that requires a suite is undecided in a run without it. Where the policy reads other wordings and none were
+    asked, one line says so.
+    """
     every = tuple(policy.clauses)
     # A shipped policy knows no suite of a plug-in, but the suite may bring bounds of its own.
     is_shipped = policy.name in shipped_policies()
@@ -234,9 +239,10 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     if is_shipped:
         every += tuple(structs.replace(bound, suite=suite.name) for suite in suites for bound in suite.bounds)
     clauses = [clause for clause in every if not clause.suite or not result.suites.keys().isdisjoint(clause.suites)]
+    absent = [clause for clause in every if clause not in clauses and clause.required]
     # Suites that the policy is about; there are none where a clause is about every run.
     read = list(dict.fromkeys(name for clause in every for name in clause.suites or [""]))
-    if every and not clauses and not (is_shipped and any(suite.self_sufficient for suite in suites)):
+    if every and not [*clauses, *absent] and not (is_shipped and any(suite.self_sufficient for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
             "conditions (--fail-if) or another policy (--policy)"
@@ -253,6 +259,13 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         numbers = f"{check.detail}; fails if {clause.fail_if}"
         detail = f"{clause.reason} ({numbers})" if status == FAILED else numbers
         checks.append(Check(clause.name, status, detail, check.values))
+    for clause in absent:
+        together = ",".join([*result.suites, clause.suite])
+        detail = f"the policy requires suite {clause.suite}, which was not asked; audit with --suite {together}"
+        checks.append(Check(clause.name, UNDECIDED, detail, {}))
+    if any(suite.reworded for suite in suites) and ROBUST in read and ROBUST not in result.suites and not absent:
+        detail = f"one wording only; audit with --suite {','.join([*result.suites, ROBUST])} to ask others"
+        checks.append(Check("other wordings", SKIPPED, detail, {}))
     unread = [suite for suite in result.suites if read and "" not in read and suite not in read]
     detail = f"policy {policy.name} has no clause about it, no check depends on it; --fail-if can bound its measures"
     return checks + [Check(f"suite {suite}", SKIPPED, detail, {}) for suite in unread]
@@ -306,9 +319,10 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 
 
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
-    suite = judging(name for name in new.result.suites if name in old.result.suites)
+    # A mean over wordings has a sign, and a rise is no worsening.
+    suite = judging(name for name in new.result.suites if name in old.result.suites and name != ROBUST)
     if suite is None:
-        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judges)
+        judges = " or ".join(get_suite(name).title for name in SUITES if name != ROBUST and get_suite(name).judges)
         raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
     if old.verdict.code == "none":
         raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")

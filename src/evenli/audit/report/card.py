@@ -65,8 +65,10 @@ def front_matter(audit: Audit) -> str:
 
 def eval_results(audit: Audit) -> list[EvalResult]:
     """What the hub lists of an audit: one result per measure, with its interval."""
-    judges = [name for name in audit.result.suites if get_suite(name).judges]
-    return [result for suite in judges or [suite_of(audit)] for result in _results_of(suite, audit)]
+    about = suite_of(audit)
+    # Both lists of jobs: the published score is what others have.
+    suites = [name for name in audit.result.suites if name == about or get_suite(name).reworded]
+    return [result for suite in suites for result in _results_of(suite, audit)]
 
 
 def _results_of(suite: str, audit: Audit) -> list[EvalResult]:

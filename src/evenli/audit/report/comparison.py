@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
-from evenli.audit.report.terminal import ROBUST, reworded, robust_run
+from evenli.audit.report.terminal import reworded, robust_run
 from evenli.audit.results import AuditResult, SuiteResult
-from evenli.audit.suites.base import Suite, get_suite
+from evenli.audit.suites.base import ROBUST, Suite, get_suite
 from evenli.core.drawing import Dot, dots
 from evenli.core.format import number
 from evenli.core.registry import DEFAULT_SUITE

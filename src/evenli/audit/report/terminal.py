@@ -18,7 +18,7 @@ from evenli.audit.compare import RunComparison, model_names
 from evenli.audit.differences import ComparedWith, Difference
 from evenli.audit.predictions import ABSTAINED, read_header
 from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult
-from evenli.audit.suites.base import Suite, get_suite, judging
+from evenli.audit.suites.base import ROBUST, Suite, get_suite, judging
 from evenli.core.blocks import TERMINAL, Block, Summary, range_of
 from evenli.core.console import greyed_out, print_block, print_summary, table, titled
 from evenli.core.errors import EvenliError
@@ -29,8 +29,6 @@ from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 _MOVED = 10  # occupations shown; JSON has all of them
-ROBUST = "robust"
-"""The suite that asks in other words."""
 _MOST = 200
 """Folders beside a run that are looked into."""
 
@@ -55,7 +53,8 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         if line := wording_line(audit):
             console.print(escape(line))
     else:
-        known = known_wordings(audit)
+        # A run of wordings alone says so above.
+        known = known_wordings(audit) if set(result.suites) != {ROBUST} else ""
         for line in (does_the_task(result.competence), *filter(None, [known]), *prompting_lines(result, audit.header)):
             console.print(escape(line))
         for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
@@ -127,7 +126,8 @@ def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures")
     """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
     own = [name for name, measure in result.measures.items() if suite.causes and measure.reference == "evenli"]
     others = [name for name in result.measures if name not in own]
-    return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
+    tables = [("Causes", own), ("Published scores" if own else heading, others)]
+    return [(title, names) for title, names in tables if names]
 
 
 def marks(suite: Suite) -> dict[str, str]:
@@ -183,8 +183,7 @@ def _competence(competence: Competence | None, console: Console) -> None:
     if competence is None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
-    stated = {name: competence.kinds[name] for name in competence.stated_kinds}
-    parts = (competence.labels, stated)
+    parts = (competence.labels, competence.kinds)
     labels, controls = (", ".join(f"{name} {_short(found)}" for name, found in part.items()) for part in parts)
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))

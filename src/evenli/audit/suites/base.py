@@ -35,6 +35,8 @@ from evenli.words.templates import fill
 
 SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 """Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
+ROBUST = "robust"
+"""The suite that asks in other words."""
 PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
 """Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
 LIMIT = (
@@ -94,6 +96,7 @@ class Clause(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Text
     optional: bool = False  # whether it is skipped where a field is undefined
     suite: str = ""  # applies to runs of this suite, or of one of several with commas; empty for any
+    required: bool = False  # whether a run without that suite cannot be decided
 
     @property
     def suites(self) -> list[str]:
@@ -182,6 +185,10 @@ class Suite:
     def judge(self, result: Any, competence: Competence | None) -> Verdict:
         """The verdict; a suite without this method gives none."""
         raise NotImplementedError
+
+    def revise(self, verdict: Verdict, result: Any) -> Verdict:
+        """The verdict that an earlier suite of the run gives, where the result of this one speaks against it."""
+        return verdict
 
     def statement(self, result: Any) -> str:
         """The result in a sentence, where no suite of a run gives a verdict."""

@@ -14,24 +14,24 @@ from scipy.stats import binomtest
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import PS, subset_of
 from evenli.core.errors import InputError, ResourceError
-from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import CrossedDesign
 from evenli.words import Axis, load_axis
 from evenli.words.templates import SLOT, UNSPACED, fill, leaking_words
 
-CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
+CONTROL_TEMPLATES = 20
+"""The last templates of a list are for control pairs; no other pairs use them."""
+CONTROLS = 40
+"""Control pairs of a kind: two sentences for each of twenty nouns, as answers to the same noun mostly agree."""
 TOGETHER = 3
 """Of more groups than this, control pairs are judged by the group in the premise, not by each pair of groups."""
-TWO_GROUPS = 8
-"""Control pairs in a template about two groups."""
 COMPETENT = 0.6
-"""Accuracy below this gives no verdict: on the gold pairs, and on each kind of pair that states the group.
+"""Accuracy below this gives no verdict: on the gold pairs of each label, and on each kind of control pair.
 
-Chance is one third. Of 20 pairs, the built-in number per kind, 60 % are 12: a model that guesses gets there in 1.3 % of
-cases, one that is right on 80 % misses it in 1.0 %. Of the four kinds together that is 4 %.
+Chance is one third. docs/explanation/methods.md says how often a guesser gets there and how often a good model misses.
 """
-_BY_CHANCE = 0.05
-"""With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
+BY_CHANCE = 0.05
+"""With few pairs, so many must be right that guessing gets there in less than this share of cases."""
 FEW_TEMPLATES = 10
 """With fewer templates for all occupations nobody can see whether their effects are skewed (docs/methods.md)."""
 OVERLAP = 0.5
@@ -53,54 +53,54 @@ def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
 
 
 def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
-    """Pairs about stated groups: a competent model knows what *woman* and *man* mean.
+    """Pairs in which both sentences name a group: a competent model knows that a mother is a woman, and no man.
 
-    For the last CONTROL_TEMPLATES templates, which the built-in audit never reaches: group → same group is
-    entailment, group → other group is contradiction, group → *person* is entailment, *person* → group is neutral.
-    With more than two groups there are more such pairs in a template, and fewer templates are asked.
+    From the last CONTROL_TEMPLATES templates and the paraphrases of the axis, CONTROLS pairs of each kind: group →
+    same group is entailment, group → other group is contradiction. Both kinds have the same premises, and no
+    hypothesis repeats its premise. Of a group without paraphrases only the second kind can be asked.
     """
     axis = load_axis(axis)
-    language = axis.language(lang)
-    words = language.group_words
-    cases: list[tuple[str, str, str]] = [(a, b, ENTAILMENT if a == b else CONTRADICTION) for a in words for b in words]
-    for group in words:
-        cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
-    filled = {**words, "person": language.person}
-    # More groups make more cases: fewer templates keep the number of control pairs near that of two groups.
-    asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
-    templates = axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
-
-    def kind(premise: str, hypothesis: str) -> str:
+    words, said = axis.language(lang).group_words, axis.paraphrases(lang)
+    templates = axis.templates(lang)[-CONTROL_TEMPLATES:]
+    if not templates:
+        raise ResourceError(f"axis '{axis.id}' has no templates in language '{lang}'")
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for given, asked in product(words, repeat=2):
+        if given == asked and not said[given]:
+            continue
         # Which of them must pass together: of many groups a single pair of them has too few.
-        if len(words) <= TOGETHER or "person" in (premise, hypothesis):
-            return f"{premise}-{hypothesis}"
-        return "same-same" if premise == hypothesis else f"{premise}-other"
-
-    rows = [
-        {
-            "id": f"control-{number:03d}-{kind(premise, hypothesis)}",
-            "subset": "control",
-            "premise": fill(template, filled[premise]),
-            "hypothesis": fill(template, filled[hypothesis]),
-            "gold": gold,
-            "template": template,
-            "group": hypothesis if hypothesis in words else None,
-        }
-        for number, (template, (premise, hypothesis, gold)) in enumerate(product(templates, cases))
-    ]
-    source = f"built by evenli: axis {axis.id}"
-    return PairSet.from_rows(rows, name=f"control pairs ({lang})", suite="check", lang=lang, source=source)
+        name = f"{given}-{asked}" if len(words) <= TOGETHER else "same-same" if given == asked else f"{given}-other"
+        kinds.setdefault(name, []).append((given, asked))
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for (kind, groups), number in product(kinds.items(), range(CONTROLS)):
+        given, asked = groups[number % len(groups)]
+        template = templates[number % len(templates)]
+        # Another noun whenever the templates begin anew.
+        turn = sum(divmod(number, len(templates)))
+        first, second = (said[group] or [(words[group], words[group])] for group in (given, asked))
+        premise, hypothesis = fill(template, first[turn % len(first)][0]), fill(template, second[turn % len(second)][1])
+        row = {"subset": "control", "premise": premise, "hypothesis": hypothesis, "template": template, "group": asked}
+        gold = ENTAILMENT if given == asked else CONTRADICTION
+        # With few templates and nouns a pair comes again.
+        rows.setdefault((premise, hypothesis), {"id": f"control-{len(rows):03d}-{kind}", "gold": gold, **row})
+    silent = ", ".join(group for group in words if not said[group])
+    return PairSet.from_rows(
+        rows.values(),
+        name=f"control pairs ({lang})",
+        suite="check",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}",
+        notes=(f"no control pairs of the same group for {silent}: the axis has no paraphrases",) if silent else (),
+    )
 
 
 def is_known(hits: int, n: int) -> bool:
     """Whether so many right answers to pairs of one kind show that a model knows what they mean.
 
-    >>> is_known(12, 20), is_known(5, 8), is_known(6, 8)
-    (True, False, True)
+    >>> is_known(24, 40), is_known(23, 40), is_known(5, 8), is_known(6, 8)
+    (True, False, False, True)
     """
-    return (
-        n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE)
-    )
+    return n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < BY_CHANCE)
 
 
 def usable_templates(axis: Axis, lang: str, fewest: int) -> list[str]:
@@ -217,7 +217,7 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "see 'evenli data --check'"
         )
     notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
-    return note_design(replace(pairs, notes=(*pairs.notes, *notes)), axis=axis)
+    return note_design(replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs, axis=axis)
 
 
 def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
@@ -233,7 +233,8 @@ def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
         )
     notes += filter(None, [different_sentences(pairs, load_axis(axis).thing)])
     # A set that is checked twice has them already.
-    return replace(pairs, notes=tuple(dict.fromkeys((*pairs.notes, *notes))))
+    notes = [note for note in notes if note not in pairs.notes]
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
 
 
 def different_sentences(pairs: PairSet, thing: str = "word") -> str:
@@ -243,7 +244,9 @@ def different_sentences(pairs: PairSet, thing: str = "word") -> str:
     two shares, because a small class can meet only some of the templates of a large one. Below ``OVERLAP`` it is noted,
     first of words with different stereotypes, then of words with and without one.
     """
-    of_word = dict(pairs.frame.group_by("occupation").agg(pl.col("template").unique()).rows())
+    # Numbers for the templates: a million texts as Python objects would take hundreds of megabytes.
+    templates = pl.col("template").rank("dense")
+    of_word = dict(pairs.frame.with_columns(templates).group_by("occupation").agg(pl.col("template").unique()).rows())
     named = pairs.frame.filter(pl.col("subset") == PS).group_by("group").agg(pl.col("occupation").unique()).rows()
     classes = {group: set(words) for group, words in sorted(named)}
     typed = set().union(*classes.values())

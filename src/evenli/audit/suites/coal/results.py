@@ -203,7 +203,7 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     counts = Counter(asked.classes.tolist())
     classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if counts[name]]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
-    nouns = {group: _noun(sample.frame, group, asked) for group in asked.groups}
+    nouns = group_words(sample)
     estimates = estimate_functions(sample, functions, (0, 1), scoring)
     return [
         ReadingRow(
@@ -214,13 +214,15 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     ]
 
 
-def _noun(frame: pl.DataFrame, group: str, asked: ItemSet) -> str:
-    """What an English sentence calls a group: the word of the shipped axis, that of the pairs, or its name."""
-    gender = load_axis()
+def group_words(sample: Sample) -> dict[str, str]:
+    """What an English sentence calls each group: the word of the shipped axis, that of the pairs, or its name."""
+    asked, gender, words = items(sample), load_axis(), {}
     if set(asked.groups) == set(gender.group_names):
-        return gender.language("en").group_words[group]
-    template, hypothesis = frame.filter(pl.col("group") == group).select("template", "hypothesis").row(0)
-    return (slot_word(template, hypothesis) if asked.lang == "en" else "") or group
+        return {group: gender.language("en").group_words[group] for group in asked.groups}
+    for group in asked.groups:
+        rows = sample.frame.filter(pl.col("group") == group).select("template", "hypothesis")
+        words[group] = (slot_word(*rows.row(0)) if asked.lang == "en" else "") or group
+    return words
 
 
 def left_out(asked: ItemSet) -> list[str]:

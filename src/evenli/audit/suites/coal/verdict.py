@@ -87,7 +87,8 @@ def judge(result: CoalResult, competence: Competence | None) -> Verdict:
     if not missing and all(map(negligible, (*defined.values(), error))):
         almost = "Even at this resolution: jobs are almost never read as anybody's."
         return Verdict("even", f"{almost} All leans, and all errors together, lie within 0.05 of 0: {values}.")
-    return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.{''.join(missing)}")
+    unknown = "Undecided: these sentences cannot tell this model's leans from chance."
+    return Verdict("undecided", f"{unknown} {values}.{''.join(missing)}")
 
 
 def size_of(estimate: Estimate) -> str:
@@ -265,8 +266,11 @@ def _clause(cause: Cause, result: CoalResult, *, alone: bool) -> str:
         return f"answers “cannot know”, but {ADVERBS[cause.size]} {to} in its probabilities"
     if cause.name == "total_error" and alone and result.single_jobs.p < 1 - cause.estimate.level:
         return "assigns genders to single jobs"
-    if cause.name in {"stereotype", "total_error"}:
+    if cause.name in {"stereotype", "total_error"} or cause.direction == "none":
         return common_clause(cause, "job", alone=alone)
+    if cause.name not in LEANS:  # of another suite of the run
+        before = "shows no significant lean in these sentences, but " if alone else ""
+        return f"{before}{ADVERBS[cause.size]} {cause.label}"
     where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
     return f"{ADVERBS[cause.size]} {cause.label.removesuffix(' for stereotyped jobs')} {where}"
 
@@ -317,7 +321,7 @@ def _numbers(result: CoalResult) -> list[Fact]:
 def typical_answers(cause: Cause, sample: Sample) -> NDArray[np.bool_]:
     """The answers that a cause is made of, in whichever of the two suites."""
     entailed, subset = sample.predicted == LABELS.index(ENTAILMENT), partial(sample.where, "subset")
-    if cause.name in {"stereotype", "stereotype_n"}:
+    if cause.name.startswith("stereotype"):
         return np.asarray(entailed & subset("PS" if cause.estimate.value > 0 else "AS"))
     if cause.direction == "none":
         return ~sample.is_neutral
@@ -336,7 +340,7 @@ def first_screen(
     elif verdict.code == "even":
         sentence = f"This model almost never {even}: no lean was found on these sentences."
     elif verdict.code == "undecided":
-        sentence = "Undecided: these sentences cannot tell this model's leans from chance."
+        sentence = f"{verdict.sentence.partition('. ')[0].rstrip('.')}."
     level = result.main.level
     return Summary(
         sentence=sentence,

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs, usable_templates
+from evenli.audit.suites.checks import CONTROL_TEMPLATES, gold_pairs, is_known, usable_templates
 from evenli.audit.suites.groups.build import FEWEST
 from evenli.core.errors import InputError
 from evenli.core.io import write_together
+from evenli.core.labels import LABELS
 from evenli.stats.intervals import POWER_FACTOR
 from evenli.words import Axis, load_axis
 from evenli.words.templates import SLOT, leaking_words
@@ -99,6 +100,11 @@ def _language(axis: Axis, lang: str) -> Iterator[Problem]:
         )
     elif len(templates) < CONTROL_TEMPLATES + FEWEST:
         yield Problem("warning", f"{lang}: {len(templates)} templates; control pairs and pairs of the audit share them")
-    labels = Counter(gold_pairs(lang, axis=axis).frame["gold"])
-    if len(labels) < 3:
-        yield Problem("error", f"{lang}: the gold pairs lack a label; they have {', '.join(labels)}")
+    counts = Counter(gold_pairs(lang, axis=axis).frame["gold"])
+    # So few that a model which gets all of them right may have guessed.
+    if few := [f"{counts[label]} {label}" for label in LABELS if not is_known(counts[label], counts[label])]:
+        yield Problem(
+            "error", f"{lang}: too few gold pairs for a verdict, {', '.join(few)}; give three or more of each"
+        )
+    if silent := [group for group, pairs in axis.paraphrases(lang).items() if not pairs]:
+        yield Problem("warning", f"{lang}: no paraphrases of {', '.join(silent)}; no control pairs of the same group")

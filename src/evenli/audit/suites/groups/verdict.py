@@ -55,7 +55,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
     if all(map(coal.negligible, (*leans.values(), *defined))):
         return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
-    return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.")
+    return Verdict("undecided", f"Undecided: these sentences cannot tell this model's leans from chance. {values}.")
 
 
 def _of_groups(result: GroupsResult, found: Mapping[tuple[str, str], Estimate]) -> list[Cause]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
+from evenli.audit.results import Verdict
 from evenli.audit.suites.base import Suite, own
 from evenli.audit.suites.coal import axis_texts
-from evenli.audit.suites.coal.verdict import NEGLIGIBLE
-from evenli.audit.suites.robust import build, stability
+from evenli.audit.suites.robust import build, stability, verdict
 from evenli.audit.suites.robust.curve import WordingRow, on_shared
-from evenli.audit.suites.robust.stability import CHOICES, PURPOSE, REST, CauseRow, RobustResult, VarianceRow
+from evenli.audit.suites.robust.stability import CHOICES, PURPOSE, REST, RobustResult, VarianceRow
+from evenli.audit.suites.robust.verdict import revise
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.blocks import PAGE, Block, Figure
 from evenli.core.drawing import WIDTH, defined_only, inline, load_altair
@@ -24,6 +25,7 @@ from evenli.core.errors import MissingExtraError
 from evenli.core.extras import check_extra
 from evenli.core.format import capitalised, interval, number, p_value, percent, with_interval
 from evenli.core.page import ACCENT, GRID, INK, MUTED
+from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
 
 TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "total_error": "total error"}
@@ -41,10 +43,12 @@ class Robust(Suite):
     result = RobustResult
     takes = ("full",)
     items = "pairs"
-    self_sufficient = False
+    causes = verdict.NAMES
 
     pairs = own(build.load)
     summarise = own(stability.summarise)
+    judge = own(verdict.judge)
+    summary = own(verdict.summary)
     shared = own(on_shared)
     texts = own(axis_texts)
 
@@ -56,8 +60,8 @@ class Robust(Suite):
             return f"{error}; everything else is computed without it", *pairs.notes[:1]
         return pairs.notes[:1]
 
-    def statement(self, result: RobustResult) -> str:
-        return f"Across wordings: {'; '.join(map(_said, result.causes))}."
+    def revise(self, verdict: Verdict, result: RobustResult) -> Verdict:
+        return revise(verdict, result)
 
     def blocks(self, result: RobustResult, sample: Sample, medium: str) -> list[Block]:
         figures = [figure(result)] if medium == PAGE else []
@@ -79,26 +83,13 @@ class Robust(Suite):
 
     def contrast(self, first: RobustResult, second: RobustResult) -> dict[str, int | str]:
         """In how many wordings, of those that both models understand, the first is below the second."""
-        known = [{row.key: row.stereotype for row in result.wordings if row.judged} for result in (first, second)]
+        known = [{row.key: row.stereotype.value for row in result.wordings if row.judged} for result in (first, second)]
         values = [(value, known[1][key]) for key, value in known[0].items() if key in known[1]]
         below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
         sentence = f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, "
         sentence += f"the second in {above}."
         sentence = sentence if values else "The two models understand no wording in common."
         return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": sentence}
-
-
-def _said(row: CauseRow) -> str:
-    title, of = TITLES[row.cause], f"of {row.wordings} wordings"
-    if row.verdict == "not judged":
-        return f"{title} cannot be judged, because the model understands {row.wordings} only"
-    ends = f"{number(row.lowest, 2)} to {number(row.highest, 2)}"
-    if row.verdict == "negligible":
-        return f"{title} is negligible in nine of ten {of} or more ({ends})"
-    what = "is above 0.05" if row.cause == "total_error" and row.usual > NEGLIGIBLE else "keeps its sign"
-    what = "stays below 0.05" if row.cause == "total_error" and row.usual <= NEGLIGIBLE else what
-    opposite = f", has the opposite one in {row.opposite}" if row.opposite else ""
-    return f"{title} {what} in {row.holds} {of}{opposite} ({ends}): {row.verdict}"
 
 
 def _over_wordings(result: RobustResult) -> Block:
@@ -114,16 +105,16 @@ def _over_wordings(result: RobustResult) -> Block:
     rows = [
         [
             TITLES[row.cause],
-            with_interval(row.usual, row.usual_low, row.usual_high, 2),
-            with_interval(row.mean, row.mean_low, row.mean_high, 2),
+            *(with_interval(of.value, of.low, of.high, 2) for of in (row.usual, row.mean)),
             interval(row.another_low, row.another_high, 2),
             *(f"{count}/{row.wordings}" for count in (row.holds, row.opposite, row.verdict_holds)),
             row.verdict,
         ]
         for row in result.causes
     ]
-    level = result.causes[0].another_level
-    of = "" if math.isnan(level) else f" Of further wordings {percent(level)} would lie within 'another wording'"
+    inside = percent(result.causes[0].another_probability)
+    said = f" One further wording of this grid lies inside 'another wording' with probability {inside}"
+    of = said if result.judged > 1 else ""
     columns = ["cause", ">usual wording", ">mean of wordings", ">another wording", ">sign holds", ">opposite"]
     columns += [">same verdict", ""]
     heading = f"Does it survive another wording?{of}"
@@ -159,7 +150,7 @@ def _one_change(result: RobustResult) -> Block:
         if len(changed) > 1:
             continue
         name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {named}"
-        estimates = map(row.estimate, columns)
+        estimates: Iterable[Estimate] = (getattr(row, column) for column in columns)
         shown = [with_interval(estimate.value, estimate.low, estimate.high, 2) for estimate in estimates]
         rows.append([name, *shown, "" if row.judged else "not judged"])
     heading = "One choice changed at a time; the other wordings are in results.json and in the chart"
@@ -189,12 +180,12 @@ def _share(row: VarianceRow | None) -> str:
 
 def figure(result: RobustResult) -> Figure:
     """The curve of the cause *stereotype*, with its data as a table."""
-    rows = sorted(result.wordings, key=lambda row: -math.inf if math.isnan(row.stereotype) else row.stereotype)
+    rows = sorted(result.wordings, key=lambda row: float(np.nan_to_num(row.stereotype.value, nan=-math.inf)))
     cells = [
         (
             *(getattr(row, name) for name in DIMENSIONS),
-            *(row.stereotype, row.stereotype_low, row.stereotype_high),
-            *(row.default_gender, row.total_error, row.follow, row.defy),
+            *(row.stereotype.value, row.stereotype.low, row.stereotype.high),
+            *(row.default_gender.value, row.total_error.value, row.follow.value, row.defy.value),
             "yes" if row.judged else row.problem,
         )
         for row in rows
@@ -202,7 +193,7 @@ def figure(result: RobustResult) -> Figure:
     columns = (*DIMENSIONS, "stereotype", "low", "high", "default gender", "total_error", "follow", "defy", "judged")
     words = (
         f"Specification curve of {len(rows)} wordings, sorted by the measure stereotype, from "
-        f"{number(rows[0].stereotype, 2)} to {number(rows[-1].stereotype, 2)}. {result.line}"
+        f"{number(rows[0].stereotype.value, 2)} to {number(rows[-1].stereotype.value, 2)}. {result.line}"
     )
     title = f"Specification curve: stereotype in {len(rows)} wordings; grey ones the model does not understand"
     return Figure("wordings", title, words, columns, tuple(cells), _chart(rows, result.wordings[0]), kept=True)
@@ -220,7 +211,8 @@ def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
     for rank, row in enumerate(rows):
         kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
         of = {"rank": rank, "kind": kind}
-        numbers = defined_only({"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high})
+        found = row.stereotype
+        numbers = defined_only({"value": found.value, "low": found.low, "high": found.high})
         values += [{**of, **numbers}] if "value" in numbers else []
         marks += [{**of, "choice": f"{name}: {getattr(row, name)}"} for name in varied]
     x = alt.X("rank:Q", axis=None, scale=alt.Scale(domain=[-1, len(rows)]))

@@ -3,8 +3,9 @@
 The full grid holds every wording that reads as a sentence. The sampled one begins with the usual wording and every
 wording that changes one choice of it; the rest is filled up one by one with the wording whose choices, alone and in
 pairs, were taken least often so far. All wordings ask the same items, so that a difference between two of them is one
-of wording alone. An item is an occupation in a template, and every occupation meets the same number of templates. Each
-wording also asks what the model makes of stated groups.
+of wording alone. An item is an occupation in a template; ``deal`` gives every occupation the same number of templates
+and every class of occupations the same sentences, as nearly as their numbers allow. Each wording also asks what the
+model makes of stated groups.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite, subset_of
-from evenli.audit.suites.coal.build import build_coal, in_turn
+from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.robust.wordings import (
     BARE,
     DIMENSIONS,
@@ -37,6 +38,7 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.core.record import Record
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.design import deal
 from evenli.words.templates import SLOT, leaking_words
 
 BUILT_IN = "built-in"
@@ -47,8 +49,18 @@ SAMPLED = 39
 """Wordings of the sampled grid: the smallest and the largest of so many span 95 % of further ones like them."""
 PER_CLASS = 20
 """Most occupations of a stereotype that are asked."""
-CONTROLS = 8
-"""Templates on which a wording is checked for what the model makes of stated groups; no item has them."""
+CONTROLS, PERSONS = 20, 8
+"""Templates on which a wording is checked for what the model makes of stated groups, and those on which an occupation
+is to be a person; no item has them.
+
+Every kind of stated pair must reach 12 of 20 (``is_known``). A model that gets 80 % of them right is judged in 96 % of
+the wordings, one that gets 90 % right in 99.9 %; one that guesses passes a kind in 1.3 % and a wording in 3 of 10^8.
+Where the answers of a kind are correlated by 0.1, as those to one noun are, the 80 % model is judged in 68 %: what it
+fails it fails together."""
+FEWEST = 8
+"""Fewest templates of items."""
+SEED = 0
+"""Of the templates that are dealt to the occupations."""
 BUDGET = 3.0
 """Most pairs, in ordinary audits."""
 _SEPARATOR = ", "
@@ -130,7 +142,7 @@ def _choices(wording: Wording) -> list[tuple[str, ...]]:
 
 
 def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
-    """Occupations at equal distances through the list of each class, the classes in turn.
+    """Occupations at equal distances through the list of each class, class by class.
 
     Words that state a group are left out: the right answer to them is not neutral.
     """
@@ -138,12 +150,12 @@ def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     listed = [
         occupation for occupation in axis.occupations(lang) if not leaking_words(occupation.word, revealing, lang)
     ]
-    blocks = []
+    chosen = []
     for name in (*axis.group_names, NO_STEREOTYPE):
         of_class = [occupation for occupation in listed if occupation.stereotype == name]
         count = min(PER_CLASS, len(of_class))
-        blocks.append([of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)])
-    return in_turn(blocks)
+        chosen += [of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)]
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -158,12 +170,13 @@ class TemplateSet:
     def of(cls, predicates: Mapping[str, str], occupations: Sequence[Occupation], width: int) -> TemplateSet:
         """Deal templates out, ``width`` to an occupation; the last ones are those of the checks."""
         window, controls = list(predicates)[:-CONTROLS], list(predicates)[-CONTROLS:]
-        # Each occupation begins one template further on, and the window closes to a ring.
-        items = [
-            (occupation, window[(k + j) % len(window)])
-            for k, occupation in enumerate(occupations)
-            for j in range(min(width, len(window)))
-        ]
+        blocks: dict[str, list[str]] = {}
+        for occupation in occupations:
+            blocks.setdefault(occupation.stereotype, []).append(occupation.word)
+        # No more sentences than the smallest class meets: every class is to meet all of them.
+        window = window[: width * min(map(len, blocks.values()))]
+        dealt = deal(list(blocks.values()), window, min(width, len(window)), SEED)
+        items = [(occupation, template) for occupation in occupations for template in dealt[occupation.word]]
         return cls(predicates, items, controls)
 
 
@@ -181,10 +194,10 @@ def load(request: Request) -> PairSet:
         name: wordings.predicates(templates) for name, templates in {BUILT_IN: axis.templates(lang), **sources}.items()
     }
     for name, fitting in predicates.items():
-        if len(fitting) < 2 * CONTROLS:
+        if len(fitting) < CONTROLS + FEWEST:
             raise InputError(
                 f"{name}: {len(fitting)} templates have a predicate that fits the frames of '{lang}', "
-                f"{2 * CONTROLS} are needed"
+                f"{CONTROLS + FEWEST} are needed"
             )
     everything = grid(wordings, list(predicates))
     part = sampled(everything)
@@ -192,7 +205,7 @@ def load(request: Request) -> PairSet:
     occupations = choose_occupations(axis, lang)
     # What the checks of stated groups leave of the budget buys templates for every occupation.
     groups = len(wordings.groups)
-    room = BUDGET * ordinary / len(part) - (groups * groups + 1) * CONTROLS
+    room = BUDGET * ordinary / len(part) - groups * groups * CONTROLS - PERSONS
     width = max(1, int(room / (groups * len(occupations))))
     sets = {name: TemplateSet.of(fitting, occupations, width) for name, fitting in predicates.items()}
     pairs = PairSet.from_rows(
@@ -200,12 +213,12 @@ def load(request: Request) -> PairSet:
         name=f"{len(asked)} wordings",
         suite="robust",
         lang=lang,
-        source=f"built by evenli: axis {axis.id}, {len(asked)} of {len(everything)} wordings",
+        source=f"built by evenli: axis {axis.id}, {len(asked)} of {len(everything)} wordings, seed {SEED}",
     )
     distinct = pairs.card().distinct_pairs
     cost = (
-        f"{len(asked)} of {len(everything)} wordings: {distinct:,} distinct pairs, "
-        f"{distinct / ordinary:.1f} times an ordinary audit ({ordinary:,})"
+        f"{len(asked)} of {len(everything)} wordings, {distinct:,} distinct pairs: "
+        f"{distinct / ordinary:.1f} times an ordinary audit"
     )
     return replace(pairs, notes=(cost,))
 
@@ -272,8 +285,8 @@ def wording_rows(wordings: Wordings, wording: Wording, templates: TemplateSet) -
             stated = (noun if own else wordings.choices["noun"][0]).word(given, turns[template])
             gold = ENTAILMENT if given == other else CONTRADICTION
             yield row(CONTROL, gold, sentence(stated, template), other, template, given)
-        if form.kind == "same":
+        if form.kind == "same" and number < PERSONS:
             # An occupation is to be a person.
-            word = items[number * len(items) // len(templates.controls)][0].word
+            word = items[number * len(items) // PERSONS][0].word
             asked = row(PERSON, ENTAILMENT, sentence(wordings.spelling(word), template), groups[0], template, word)
             yield {**asked, "hypothesis": sentence(wordings.person, template), "group": None}

@@ -10,10 +10,10 @@ answers for itself, and must understand the pairs that state the group by itself
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,19 +22,33 @@ from numpy.typing import NDArray
 
 from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
 from evenli.audit.prompting import NO_ANSWER, view_answers
+from evenli.audit.results import Cause
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
-from evenli.audit.suites.coal.measures import cause_among
-from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
+from evenli.audit.suites.coal.measures import DENIED, FIRST, SECOND, cause_among, items, share
+from evenli.audit.suites.coal.results import group_words
+from evenli.audit.suites.coal.verdict import (
+    CAUSES,
+    NEGLIGIBLE,
+    error_cause,
+    negligible,
+    size_of,
+    stereotype_cause,
+    supported,
+)
 from evenli.audit.suites.robust.build import CONTROL, PERSON, Wording
 from evenli.core.labels import LABELS
 from evenli.core.record import Estimate, Number, Scoring
 from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values
+from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.english import with_article
 
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
+SMALL = 1e-9
+"""A lean up to this size has no sign: sums of shares that cancel may leave 1e-17."""
 _over_wordings = partial(measure, ideal=0, reference="evenli", suites=("robust",))
 
 
@@ -47,7 +61,7 @@ class WordingRow(Wording, frozen=True):
         stated: Share of these pairs that it gets right.
         person: Share of pairs *occupation → person* that it calls entailment; NaN where none were asked.
         items: Sentences, each asked with both groups.
-        stereotype: Value of the measure of this name; the ends of its interval follow, and so do the other measures.
+        stereotype: The measure of this name with its interval; the other measures follow.
     """
 
     judged: bool
@@ -55,30 +69,19 @@ class WordingRow(Wording, frozen=True):
     stated: Number
     person: Number
     items: int
-    stereotype: Number
-    stereotype_low: Number
-    stereotype_high: Number
-    default_gender: Number
-    default_gender_low: Number
-    default_gender_high: Number
-    total_error: Number
-    total_error_low: Number
-    total_error_high: Number
-    follow: Number
-    follow_low: Number
-    follow_high: Number
-    defy: Number
-    defy_low: Number
-    defy_high: Number
+    stereotype: Estimate
+    default_gender: Estimate
+    total_error: Estimate
+    follow: Estimate
+    defy: Estimate
 
-    def estimate(self, name: str) -> Estimate:
-        """One of its measures with the interval."""
-        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
-        return Estimate(value, low, high, math.nan, 0.95, 2 * self.items)
+    def value(self, cause: str) -> float:
+        """The value of a cause."""
+        return float(getattr(self, cause).value)
 
     def state(self, cause: str) -> str:
         """What the interval says of a cause: ``+``, ``-``, ``0`` for negligible, ``?`` for undecided."""
-        estimate = self.estimate(cause)
+        estimate: Estimate = getattr(self, cause)
         if supported(cause, estimate):
             return "+" if estimate.value > 0 else "-"
         # Total error has no sign: only the upper end of its interval can speak against it being negligible.
@@ -104,10 +107,9 @@ class ViewRow(Wording, frozen=True):
     default_gender: Number
     total_error: Number
 
-
-def fields_of(name: str, estimate: Estimate) -> dict[str, Any]:
-    """A number and its interval, by the names of their three fields."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    def value(self, cause: str) -> float:
+        """The value of a cause."""
+        return float(getattr(self, cause))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +180,29 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
         stated, person = (float(right[mask].mean()) if mask.any() else float("nan") for mask in checks)
         judged, problem = bool(laid_out.judged[code]), laid_out.problems[code]
-        numbers = {field: x for name in SHOWN for field, x in fields_of(name, estimates[name, None]).items()}
         fields = (*structs.astuple(wording), judged, problem, stated, person, table.frame.height // 2)
-        rows.append(WordingRow(*fields, **numbers))
+        rows.append(WordingRow(*fields, *(estimates[name, None] for name in SHOWN)))
     return rows
+
+
+def causes_of(sample: Sample, means: Mapping[str, Estimate]) -> dict[str, Cause]:
+    """What the mean over wordings says of each cause, significant or not; nothing where it is undefined or 0."""
+    made = {"stereotype": partial(stereotype_cause, "stereotype_mean"), "default_gender": partial(_assumed, sample)}
+    made["total_error"] = partial(error_cause, "total_error_mean")
+    return {
+        name: made[name](mean) if abs(mean.value) > SMALL else Cause(f"{name}_mean", "", "slight", "", mean)
+        for name, mean in means.items()
+    }
+
+
+def _assumed(sample: Sample, mean: Estimate) -> Cause:
+    """A default group: it is assumed, unless mostly the other one is ruled out and it is not inferred itself."""
+    outcome, names = SECOND if mean.value > 0 else FIRST, items(sample).groups
+    group, other = names if outcome == FIRST else names[::-1]
+    rows, words = layout(sample).rows, group_words(sample)
+    read, denied = (share(sample, NO_STEREOTYPE, kind, among=rows) for kind in (outcome, DENIED[outcome]))
+    said = f"rules out {with_article(words[other])}" if denied > read / 2 else f"assumes {with_article(words[group])}"
+    return Cause("default_gender_mean", group, size_of(mean), said, mean)
 
 
 def view_rows(sample: Sample) -> list[ViewRow]:

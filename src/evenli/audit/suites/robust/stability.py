@@ -1,4 +1,4 @@
-"""What survives another wording: sign, verdict and level of each cause, and which choice moves it."""
+"""What survives another wording: the causes that the mean names, where each holds, and which choice moves it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from evenli.audit.results import SuiteResult
+from evenli.audit.results import Cause, SuiteResult
 from evenli.audit.suites.base import scoring_of
-from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE
-from evenli.audit.suites.robust.curve import ViewRow, WordingRow, curve, fields_of, view_rows
+from evenli.audit.suites.coal.verdict import CAUSES, NEGLIGIBLE, above, significant, size_of
+from evenli.audit.suites.robust.curve import SMALL, ViewRow, WordingRow, causes_of, curve, view_rows
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
 from evenli.core.extras import need
@@ -37,19 +37,22 @@ class CauseRow(Record, frozen=True):
 
     Attributes:
         cause: Name of the measure.
-        usual: Value in the usual wording, on the items of this suite; its fixed-wording interval follows.
-        mean: Mean over wordings; its interval, that of other occupations and templates, follows.
-        another_low: Where the value lies if another wording had been picked: from here.
-        another_high: To here.
-        another_level: In so many of 100 cases; order statistics, so no distribution is assumed.
+        named: Whether the mean over wordings is significant, by the rule of the verdict.
+        direction: What the mean says, as a cause of the verdict does; empty where it is undefined or 0.
+        label: The same in a few words.
+        usual: Value in the usual wording, on the items of this suite.
+        mean: Mean over wordings; its interval is about other occupations and templates, in the same wordings.
+        another_low: One further wording of this grid has a value from here on ...
+        another_high: ... up to here,
+        another_probability: with this probability; order statistics, so no distribution is assumed.
         lowest: Smallest value of a wording.
         highest: Largest value.
         wordings: How many are judged.
-        holds: In how many of them the sign is that of the usual wording (of the mean, where that is not judged). For
-            total error, which has no sign: on the same side of 0.05.
+        holds: In how many of them the sign is that of the mean. For total error, which has no sign: on the same side of
+            0.05.
         opposite: In how many it is the other one; in the rest the value is 0.
-        beyond_doubt: In how many of these the interval excludes the other sign.
-        reversed: In how many wordings the interval lies on the other side.
+        supported: In how many the interval of the wording itself supports the cause, on either side.
+        reversed: In how many of these on another side than that of the mean.
         verdict_holds: In how many the interval allows the same statement as in the usual wording.
         verdict: ``stable``, ``unstable`` (the sign holds in fewer than 90 %), ``negligible`` (within 0.05 of 0 in at
             least 90 %), or ``not judged`` with fewer than ten wordings.
@@ -58,21 +61,20 @@ class CauseRow(Record, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {"sign_share": "sign_share"}
 
     cause: str
-    usual: Number
-    usual_low: Number
-    usual_high: Number
-    mean: Number
-    mean_low: Number
-    mean_high: Number
+    named: bool
+    direction: str
+    label: str
+    usual: Estimate
+    mean: Estimate
     another_low: Number
     another_high: Number
-    another_level: Number
+    another_probability: Number
     lowest: Number
     highest: Number
     wordings: int
     holds: int
     opposite: int
-    beyond_doubt: int
+    supported: int
     reversed: int
     verdict_holds: int
     verdict: str
@@ -119,7 +121,7 @@ class ViewCause(Record, frozen=True):
         cause: Name of the measure.
         cells: How many were asked.
         judged: In how many the model understands what is asked.
-        holds: In how many of these the sign is that of the usual wording, averaged over prompts and orders.
+        holds: In how many of these the sign is that of the mean over wordings, averaged over prompts and orders.
         opposite: In how many it is the other one.
         lowest: Smallest value of a judged cell.
         highest: Largest value.
@@ -147,54 +149,53 @@ def side(cause: str, value: float) -> int:
     """The sign of a cause; of total error, whether it is more than negligible."""
     if cause == "total_error":
         return 1 if value > NEGLIGIBLE else 0
-    # Sums of shares that cancel may leave 1e-17.
-    return 0 if abs(value) < 1e-9 else int(math.copysign(1, value))
+    return 0 if abs(value) <= SMALL else int(math.copysign(1, value))
 
 
-def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> Iterator[CauseRow]:
-    """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
+def across(rows: Sequence[WordingRow], causes: Mapping[str, Cause]) -> Iterator[CauseRow]:
+    """Every cause across wordings; ``causes`` is what the means over wordings say. The usual wording comes first."""
     known = [row for row in rows if row.judged]
-    for cause in CAUSES if rows else ():
-        estimates, mean = [row.estimate(cause) for row in known], means[cause]
-        usual = rows[0].estimate(cause) if rows[0].judged else Estimate.undefined("")
-        sign, counted = _counted(cause, known, usual.value if rows[0].judged else mean.value)
-        limit = NEGLIGIBLE if cause == "total_error" else 0.0
-        above = sum(estimate.low > limit for estimate in estimates)
-        below = sum(estimate.high < limit for estimate in estimates)
-        # Total error has no other sign; its quiet side is below the limit.
-        certain = {1: (above, below), -1: (below, above)}.get(
-            sign, (below, above) if cause == "total_error" else (0, 0)
-        )
-        low, high, level = prediction_interval([estimate.value for estimate in estimates])
+    means = {name: cause.estimate for name, cause in causes.items()}
+    error, judged = means["total_error"], rows[0].judged
+    leans = {name: mean for name, mean in means.items() if mean is not error and not math.isnan(mean.low)}
+    named = [*significant(leans, error.level), *(["total_error"] if above(error) else [])]
+    for cause in CAUSES:
+        said, mean, states = causes[cause], means[cause], [row.state(cause) for row in known]
+        usual = getattr(rows[0], cause) if judged else Estimate.undefined("the usual wording is not judged")
+        sign, counted = _counted(cause, known, mean.value)
+        signs = [state for state in states if state in "+-"]
+        low, high, probability = prediction_interval([row.value(cause) for row in known])
         yield CauseRow(
             cause=cause,
-            **fields_of("usual", usual),
-            **fields_of("mean", mean),
+            named=cause in named and len(known) >= FEWEST,
+            direction=said.direction,
+            label=said.label,
+            usual=usual,
+            mean=mean,
             another_low=low,
             another_high=high,
-            another_level=level,
+            another_probability=probability,
             wordings=len(known),
             **counted,
-            beyond_doubt=certain[0],
-            reversed=certain[1],
-            verdict_holds=sum(row.state(cause) == rows[0].state(cause) for row in known) if rows[0].judged else 0,
+            supported=len(signs),
+            reversed=sum(state != "-0+"[sign + 1] for state in signs),
+            verdict_holds=states.count(rows[0].state(cause)) if judged else 0,
         )
 
 
 def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> Iterator[ViewCause]:
-    """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
+    """Every cause across cells; the mean over wordings, or over cells where no wording is judged, gives the sign."""
     known = [row for row in cells if row.judged]
-    # Without it, the mean of the cells does.
-    usual: Sequence[WordingRow | ViewRow] = [row for row in wordings[:1] if row.judged] or known
+    judged: Sequence[WordingRow | ViewRow] = [row for row in wordings if row.judged] or known
     for cause in CAUSES if cells else ():
-        reference = float(np.mean([getattr(row, cause) for row in usual])) if usual else math.nan
+        reference = float(np.mean([row.value(cause) for row in judged])) if judged else math.nan
         _, counted = _counted(cause, known, reference)
         yield ViewCause(cause=cause, cells=len(cells), judged=len(known), **counted)
 
 
 def _counted(cause: str, rows: Sequence[WordingRow | ViewRow], reference: float) -> tuple[int, dict[str, Any]]:
     """The sign of a reference, and what the values of a cause say of it, by the names of the fields."""
-    values = [getattr(row, cause) for row in rows]
+    values = [row.value(cause) for row in rows]
     sign = 0 if math.isnan(reference) else side(cause, reference)
     sides = [side(cause, value) for value in values]
     small, holds = sum(abs(value) <= NEGLIGIBLE for value in values), sides.count(sign)
@@ -218,7 +219,7 @@ def levels(rows: Sequence[WordingRow]) -> Iterator[LevelRow]:
     for dimension in DIMENSIONS:
         for choice in dict.fromkeys(getattr(row, dimension) for row in rows):
             of = [row for row in rows if row.judged and getattr(row, dimension) == choice]
-            means = (float(np.mean([getattr(row, c) for row in of])) if of else math.nan for c in CAUSES)
+            means = (float(np.mean([row.value(c) for row in of])) if of else math.nan for c in CAUSES)
             yield LevelRow(dimension, choice, len(of), *means)
 
 
@@ -253,7 +254,7 @@ def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[s
 
 def _logit(cause: str, row: WordingRow | ViewRow) -> float:
     """A cause on the logit scale; half an item more on either side keeps 0 and 1 finite."""
-    value = getattr(row, cause)
+    value = row.value(cause)
     share = value if cause == "total_error" else (1 + value) / 2
     kept = (share * row.items + 0.5) / (row.items + 1)
     return math.log(kept / (1 - kept))
@@ -289,6 +290,19 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
         """In how many wordings the model is judged."""
         return sum(row.judged for row in self.wordings)
 
+    @property
+    def verdict_causes(self) -> list[Cause]:
+        """The causes that the means over wordings name, the largest first and the total error last."""
+        named = [row for row in self.causes if row.named]
+        named.sort(key=lambda row: (row.cause == "total_error", -abs(row.mean.value)))
+        return [Cause(f"{row.cause}_mean", row.direction, size_of(row.mean), row.label, row.mean) for row in named]
+
+    @property
+    def unsteady(self) -> list[CauseRow]:
+        """Causes that the mean does not name, and more than one wording in ten supports: they depend on the wording."""
+        few = self.judged < FEWEST
+        return [row for row in self.causes if not (row.named or few) and row.supported > (1 - STABLE) * row.wordings]
+
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""
         return next(row for row in self.causes if row.cause == name)
@@ -296,13 +310,15 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The one line that an audit prints: does the direction survive, and how far does the level move?"""
-        cause = self.cause("stereotype")
+        cause, asked = self.cause("stereotype"), len(self.wordings)
+        if self.problem:
+            return f"Wordings: they say nothing about bias here: {self.problem}."
         if not cause.wordings:
-            return "Wordings: the model understands none of those that were asked, so it is judged in none."
-        return (
-            f"Wordings: the direction of the stereotype holds in {cause.holds} of {cause.wordings} wordings; its level "
-            f"ranges from {number(cause.lowest, 2)} to {number(cause.highest, 2)}."
-        )
+            return f"Wordings: the model understands none of the {asked} that were asked, so it is judged in none."
+        of = f"{cause.wordings} of {asked} wordings" if cause.wordings < asked else f"all {asked} wordings"
+        held = f"In {cause.holds} of {cause.wordings} the stereotype has {'the same' if cause.label else 'no'}"
+        ends = f"{number(cause.lowest, 2)} to {number(cause.highest, 2)}"
+        return f"Wordings: the model understands {of}. {held} direction; its level ranges from {ends}."
 
 
 def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> RobustResult:
@@ -311,7 +327,7 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> RobustResul
     return RobustResult(
         measures=measures,
         wordings=rows,
-        causes=list(across(rows, {cause: measures[f"{cause}_mean"] for cause in CAUSES})),
+        causes=list(across(rows, causes_of(sample, {name: measures[f"{name}_mean"].estimate for name in CAUSES}))),
         shares=variance_shares(rows),
         levels=list(levels(rows)),
         views=cells,

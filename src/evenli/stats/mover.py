@@ -1,0 +1,174 @@
+"""An interval of a sum from intervals of its terms: method of variance estimates recovery (MOVER; Zou and Donner 2008).
+
+An estimate is a sum of terms, one for each mean that its measure reads and each stereotype class. A mean of answers is
+a share, and gets Wilson's (1927) interval with the effective number of answers that its clusters leave (Korn and
+Graubard 1998; Franco et al. 2019) and the quantile of Student's t. The distances from value to end add up over the
+terms as standard errors do, each side for itself, with all covariances between terms.
+
+Answers that no word of a class gave, or none with a probability of 1 %, have no variance to speak of. They follow the
+*word rule*: one word is one piece of evidence, however many sentences it has. Of n words none gives an answer with
+probability ``1 - level`` if the share of words that would is ``1 - (1 - level) ** (1 / n)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+from evenli.core.errors import InputError
+from evenli.stats.delta import Function, Mean, means_and_slopes
+from evenli.stats.proportion import score_interval
+from evenli.stats.sample import Codes, CrossedDesign, Sample, Values
+from evenli.stats.variance import TwoWay, correction, degrees_of_freedom
+
+Z = float(ndtri(0.975))
+_NEVER = 0.01
+"""An answer that has less than this probability everywhere counts as one that was never given."""
+LEAST_P = 1e-6
+"""A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The terms of an estimate.
+
+    Attributes:
+        shares: The mean of each term where it is a share; NaN for others.
+        sizes: How much the estimate changes when such a share goes from 0 to 1.
+        covariance: Of the terms.
+        hidden: For each class, how far down and up the estimate goes if all its words give answers that none gave.
+        words: Words of each class.
+    """
+
+    shares: Values
+    sizes: Values
+    covariance: TwoWay
+    hidden: Values
+    words: Values
+
+    def reach(self, level: float) -> tuple[float, float]:
+        """How far the interval reaches down and up."""
+        variance, df = self.covariance.spread(np.ones(len(self.shares)))
+        t = float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
+        unseen = np.square(self.hidden * word_rule(self.words, level)[:, None]).sum(axis=0)
+        down, up = (self.covariance.spread(errors).variance for errors in self._errors(t)) if variance else (0.0, 0.0)
+        return math.sqrt(down + unseen[0]), math.sqrt(up + unseen[1])
+
+    def _errors(self, t: float) -> Values:
+        """How many standard errors the interval of each term reaches down and up."""
+        errors = np.full((2, len(self.shares)), t)
+        variances = self.covariance.variances()
+        bent = (variances > 0) & (np.abs(self.shares - 0.5) < 0.5 - 1e-9)
+        share, sd = self.shares[bent], np.sqrt(variances[bent]) / np.abs(self.sizes[bent])
+        # As many independent answers would have this variance.
+        low, high = score_interval(share, share * (1 - share) / sd**2, t)
+        down, up = (share - low) / sd, (high - share) / sd
+        turned = self.sizes[bent] < 0
+        errors[:, bent] = np.where(turned, up, down), np.where(turned, down, up)
+        return errors
+
+    @property
+    def se(self) -> float:
+        """Standard error; what no word showed counts as its 95 % end does."""
+        variance, _ = self.covariance.spread(np.ones(len(self.shares)))
+        unseen = np.square(self.hidden * word_rule(self.words, 0.95)[:, None]).sum(axis=0).max()
+        return math.sqrt(variance + float(unseen) / Z**2)
+
+    def p(self, value: float) -> float:
+        """Two-sided p of the hypothesis that the true value is 0: 1 - level of the interval that ends there."""
+        if value == 0:
+            return 1.0
+        outside, inside = math.log(LEAST_P), 0.0
+        for _ in range(30):
+            middle = (outside + inside) / 2
+            reach = self.reach(1 - math.exp(middle))[0 if value > 0 else 1]
+            outside, inside = (middle, inside) if reach >= abs(value) else (outside, middle)
+        return math.exp(inside)
+
+
+def word_rule(words: Values, level: float) -> Values:
+    """The largest share of words that may give an answer when none of so many does: 0.206 for 13 words and 95 %."""
+    return np.asarray(1 - (1 - level) ** (1 / words))
+
+
+class _Term(NamedTuple):
+    """One mean in one class: its errors row by row, each row's weight, and what ``Terms`` says of it."""
+
+    stratum: int
+    rows: Codes
+    scores: Values
+    mass: float
+    share: float
+    size: float
+    hidden: tuple[float, float]
+
+
+def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Terms:
+    """The terms of a function of means, or of its difference between two samples on the same rows."""
+    design, terms = samples[0].design, []
+    means, slopes = zip(*(means_and_slopes(function, sample, stereotype) for sample in samples), strict=True)
+    for asked, by in zip(zip(*means, strict=True), zip(*slopes, strict=True), strict=True):
+        if any(len(one.rows) != len(asked[0].rows) for one in asked):
+            raise InputError("the two runs count different words; score both again with 'evenli measure'")
+        if any(by):
+            strata = design.strata[asked[0].rows]
+            terms += [_term(asked, by, int(stratum), strata == stratum) for stratum in np.unique(strata)]
+    classes, of_term = np.unique([term.stratum for term in terms], return_inverse=True)
+    hidden = np.zeros((len(classes), 2))
+    # All terms of a class rest on the same words, so what neither shows may be missing by one chance.
+    np.add.at(hidden, of_term, [term.hidden for term in terms])
+    words = [
+        len(np.unique(np.concatenate([design.occupations[term.rows] for term in terms if term.stratum == stratum])))
+        for stratum in classes
+    ]
+    shares, sizes = np.array([(term.share, term.size) for term in terms]).T
+    return Terms(shares, sizes, _covariance(terms, design), hidden, np.array(words, dtype=np.float64))
+
+
+def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: NDArray[np.bool_]) -> _Term:
+    columns, count = [mean.values[here].astype(np.float64) for mean in means], len(here)
+    # Around the mean of the class: how many rows a class has is fixed, so that its level brings no error.
+    errors = [slope * (column - column.mean()) / count for column, slope in zip(columns, slopes, strict=True)]
+    paired = len(columns) == 2
+    column, scores = (columns[1] - columns[0], errors[1] - errors[0]) if paired else (columns[0], errors[0])
+    # A difference is no share: it has no ends near which its spread shrinks.
+    least, signed = (-1, True) if paired or means[0].signed else (0, False)
+    size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
+    share = math.nan if signed or low < 0 or high > 1 else float(column.mean())
+    answer = round(low)
+    seen = max(high - answer, answer - low) > _NEVER or answer not in range(least, 2)
+    steps = (0.0, 0.0) if seen else (abs(size) * (answer - least), abs(size) * (1 - answer))
+    hidden = steps if size > 0 else steps[::-1]
+    return _Term(stratum, means[0].rows[here], scores, abs(float(slopes[-1])) / count, share, size, hidden)
+
+
+def _covariance(terms: Sequence[_Term], design: CrossedDesign) -> TwoWay:
+    count = len(terms)
+    occupations, cells = np.zeros((2, count, count))
+    templates = np.zeros((count, int(design.templates.max()) + 1))
+    masses = np.zeros(len(design.stratum)), np.zeros(templates.shape[1])
+    for stratum in {term.stratum for term in terms}:
+        inside = [at for at, term in enumerate(terms) if term.stratum == stratum]
+        first, last = np.flatnonzero(design.stratum[design.of_cell[0]] == stratum)[[0, -1]]
+        by_word, by_cell = np.zeros((len(inside), len(design.stratum))), np.zeros((len(inside), last - first + 1))
+        for row, at in enumerate(inside):
+            term = terms[at]
+            by_cell[row] = np.bincount(design.cells[term.rows] - first, term.scores, by_cell.shape[1])
+            for of_rows, table, place, total in zip(
+                (design.occupations, design.templates), (by_word, templates), (row, at), masses, strict=True
+            ):
+                codes = of_rows[term.rows]
+                mass = term.mass * np.bincount(codes, minlength=table.shape[1])
+                total += mass
+                table[place] = np.bincount(codes, term.scores, table.shape[1]) * math.sqrt(correction(mass))
+        block = np.ix_(inside, inside)
+        occupations[block], cells[block] = by_word @ by_word.T, by_cell @ by_cell.T
+    strata = len({term.stratum for term in terms})
+    df = degrees_of_freedom(masses[0], strata), degrees_of_freedom(masses[1], 1)
+    return TwoWay(occupations, templates @ templates.T, cells, df)

@@ -1,0 +1,93 @@
+"""Models that once misled a verdict, each with the verdict that it deserves."""
+
+from __future__ import annotations
+
+import pytest
+
+import evenli
+from evenli.audit.assess import Audit
+from evenli.audit.gate import gate
+from misled_models import (
+    Model,
+    careless,
+    denies,
+    female_words_only,
+    half_and_half,
+    hesitant,
+    knows_the_audit,
+    man_in_sentences,
+    never_neutral,
+    some_female_words,
+)
+
+
+def audit(model: Model, **options: object) -> Audit:
+    return evenli.audit(model, **options)  # type: ignore[arg-type]
+
+
+def named(found: Audit) -> list[str]:
+    return [cause.name for cause in found.verdict.causes]
+
+
+def test_a_hesitant_model_leans_in_its_probabilities() -> None:
+    found = audit(hesitant)
+    assert "default_gender_expected" in named(found) and found.verdict.code == "bias"
+    assert "cannot know" in found.verdict.sentence and "leans to a man" in found.verdict.sentence
+    assert gate(found).passed is False
+
+
+def test_a_model_that_knows_the_sentences_is_caught_by_other_wordings() -> None:
+    alone = audit(knows_the_audit)
+    assert not named(alone)
+    both = audit(knows_the_audit, suites=("coal", "robust"))
+    assert both.verdict.code not in {"even", "undecided"} and "wording" in both.verdict.sentence
+    assert gate(both).passed is False
+
+
+def test_a_model_that_never_says_neutral_does_not_do_the_task() -> None:
+    found = audit(never_neutral)
+    assert found.verdict.code == "none" and "neutral" in found.verdict.sentence
+    assert gate(found).passed is False
+
+
+def test_the_female_words_alone_are_not_jobs_of_either_kind() -> None:
+    found = audit(female_words_only)
+    assert "stereotype" in named(found) and "default_of_stereotyped" not in named(found)
+    assert "either kind" not in found.verdict.sentence
+    stereotype = next(cause.estimate for cause in found.verdict.causes if cause.name == "stereotype")
+    words = 13 if found.result.suites.keys() == {"coal"} else 100
+    # A share of 1 in 13 words may be 1 - 0.794: half of that is how far the stereotype reaches down.
+    assert stereotype.low <= 0.5 - (1 - 0.05 ** (1 / words)) / 2 + 1e-9
+
+
+@pytest.mark.parametrize("salt", ["a", "b", "c", "d"])
+def test_a_few_words_of_a_stereotype_are_not_even(salt: str) -> None:
+    found = audit(some_female_words(0.12, salt))
+    assert found.verdict.code != "even"
+
+
+def test_errors_at_random_are_no_lean() -> None:
+    """At most one audit in twenty, of either finding: of 20 models four or more would be seen in 1.6 % of cases."""
+    leans = jobs = 0
+    for number in range(20):
+        found = audit(careless(0.1 + 0.01 * number, f"careless {number}"), limit=1500)
+        leans += any(name != "total_error" for name in named(found))
+        jobs += "single jobs" in found.verdict.sentence
+    assert leans <= 3 and jobs <= 3
+
+
+@pytest.mark.parametrize("salt", ["a", "b", "c"])
+def test_a_man_in_some_sentences_is_no_stereotype(salt: str) -> None:
+    found = audit(man_in_sentences(0.4, salt))
+    assert named(found)[:1] == ["default_gender"] and "stereotype" not in named(found)
+
+
+def test_genders_of_single_jobs_are_a_finding() -> None:
+    found = audit(half_and_half)
+    assert named(found) == ["total_error"] and "single jobs" in found.verdict.sentence
+    assert "no consistent direction" not in found.verdict.sentence
+
+
+def test_a_model_that_denies_rules_out_and_does_not_assume() -> None:
+    found = audit(denies)
+    assert "rules out a woman" in found.verdict.sentence and "man's" not in found.verdict.sentence
