@@ -413,7 +413,7 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
 def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
     coal = evenli.audit("fake:biased", out=tmp_path / "coal")
     assert "one was asked" in wording_line(coal)
-    assert "109 of 109 templates" in wording_line(coal)
+    assert "280 of 280 templates" in wording_line(coal)
     with pytest.raises(RunError, match="robustness fake:biased"):
         robustness(tmp_path / "coal")
     audited("fake:oracle:0.2", out=tmp_path / "other")
