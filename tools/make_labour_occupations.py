@@ -23,8 +23,8 @@ from evenli.words.tables import DATA
 
 LIST = "labour_en.csv"
 YEARS = (2019, 2020, 2021, 2022)
-PER_CLASS = 60
-PER_TITLE = 2
+PER_CLASS = 100
+PER_TITLE = 3
 
 
 def read_shares(folder: Path) -> dict[str, dict[int, float]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from evenli.stats.tracing import Part, Parts, parts_of_means
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
@@ -38,7 +39,6 @@ from evenli.stats.intervals import (
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.stats.tracing import Part, Parts, parts_of_means
 from evenli.stats.variance import Scores, _combination, design_effect, jackknife_scores, spread, summed, unseen
 from studies.intervals import coverage
 from studies.intervals.power import power

@@ -256,7 +256,7 @@ def test_evaluation_pairs_and_the_oracle(lang: str, ns_words: str) -> None:
     roles = [Occupation(word, group, word) for group, listed in words.groups.items() for word in listed]
     roles += [Occupation(word, "neutral", word) for word in neutral]
     for rate in (0.0, 0.3, 1.0):
-        model = fake_model("oracle", lang=lang, rate=rate, occupations=roles)
+        model = fake_model("oracle", lang=lang, rate=rate, occupations=[roles])
         logits = model.logits(pairs.frame.select("premise", "hypothesis").rows())
         frame = pairs.frame.with_columns(**{label: logits[:, i] for i, label in enumerate(LABELS)})
         assert float(get_measure("coal")(Sample(Predictions(frame)))) == pytest.approx(2 * rate / 3)

@@ -19,7 +19,7 @@ from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, Run
 from evenli.audit.results import AuditResult
 from evenli.audit.settings import AuditSettings, FileSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
-from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite
+from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite, usual_suites
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.files import read_pairs
 from evenli.core.errors import InputError, RunError, translated
@@ -29,7 +29,7 @@ from evenli.core.record import Record, Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import settings_of
 from evenli.core.store import read_manifest
-from evenli.words import Occupation, load_axis
+from evenli.words import Occupation
 from evenli.words.occupations import PUBLISHED
 
 Model = str | NLIModel | Callable[..., Any] | None
@@ -59,7 +59,7 @@ def audit(
         lang: Language of the audit.
         data: None for the built-in set, an official release, a pair file, a pair set, or a table of polars, pandas or
             datasets; with several suites a mapping from suite to one of these.
-        suites: One or more suites; default that of the axis, which is coal for gender.
+        suites: One or more suites; default that of the axis, which is coal for gender, and in English labour and coal.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
         options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``.
@@ -71,9 +71,9 @@ def audit(
     settings = settings_of(AuditSettings, settings, given, "audit")
     if isinstance(suites, str):
         suites = suites.split(",")  # as on the command line
-    suites = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
+    suites = check_suites(suites if suites is not None else usual_suites(lang, settings, data))
     sets = pair_sets(suites, lang, data, settings)
-    asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
+    asked = resolve_model(model, lang, settings.options, _listed(sets))
     for pairs in sets:
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
@@ -103,23 +103,31 @@ def _recorded(settings: AuditSettings, lang: str, *, loaded: bool) -> dict[str, 
     recorded |= {"tokenised": settings.tokenised, "scoring": settings.scoring.to_dict()}
     recorded |= settings.changed("limit", "dominance", "full")
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
-    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
+    words = str(settings.occupations or PUBLISHED)
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, words)}
     return recorded | ({"options": settings.options.to_dict()} if settings.options is not None and loaded else {})
 
 
-def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
-    """The words of a list that is not the published one."""
-    if settings.occupations == PUBLISHED:
+def _listed(sets: Sequence[PairSet]) -> list[list[Occupation]] | None:
+    """The words of every list that is asked, published ones first; None where those are the only ones."""
+    if not any(part.occupation_list for part in sets):
         return None
-    pairs = next(part for part in sets if "occupations" in get_suite(part.suite).takes)
-    typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
-    return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
+    parts = [part for part in sets if part.occupation_list or part.suite == DEFAULT_SUITE]
+    # The published list has no name.
+    typed = (
+        part.frame.select("occupation", "stereotype").unique(maintain_order=True)
+        for part in sorted(parts, key=lambda part: part.occupation_list)
+    )
+    return [[Occupation(word, stereotype, word) for word, stereotype in words.iter_rows()] for words in typed]
 
 
 def resolve_model(
-    model: Model, lang: str, options: ModelOptions | None = None, occupations: Sequence[Occupation] | None = None
+    model: Model,
+    lang: str,
+    options: ModelOptions | None = None,
+    occupations: Sequence[Sequence[Occupation]] | None = None,
 ) -> NLIModel:
-    """A spec, a model or a callable becomes a model; the occupations are for the fakes."""
+    """A spec, a model or a callable becomes a model; the occupations, list by list, are for the fakes."""
     if model is None or isinstance(model, str):
         return load_model(model, lang=lang, options=options, occupations=occupations)
     if hasattr(model, "prepare") and hasattr(model, "logits"):
@@ -137,9 +145,9 @@ def default_folder(
     axis, words = Path(str(settings.axis)).stem, settings.occupations
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
-    asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
+    asked = "" if tuple(suites) == usual_suites(lang, settings, files) else "-".join(suites)
     kind = [settings.split if settings.split != "full" else "", "tokenised" if settings.tokenised else ""]
-    kind += [Path(words).name if words != PUBLISHED else "", "all" if settings.full else ""]
+    kind += [Path(words).name if words is not None else "", "all" if settings.full else ""]
     kind += [f"dominance{settings.dominance:g}" if settings.dominance is not None else ""]
     kind += [axis if settings.axis != GENDER else ""]
     part = f"limit-{settings.limit}" if settings.limit else ""
@@ -166,7 +174,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     taken = {setting for kind in kinds.values() for setting in kind.takes}
     if settings.full and "full" not in taken:
         raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
-    if settings.occupations != PUBLISHED and "occupations" not in taken:
+    if settings.occupations is not None and "occupations" not in taken:
         raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
     if settings.dominance is not None and "dominance" not in taken:
         able = ", ".join(name for name in SUITES.builtin if "dominance" in get_suite(name).takes)
@@ -175,7 +183,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
     chosen = {field.name: getattr(settings, field.name) for field in fields(PairSettings)}
-    lists = {name: settings.occupations if "occupations" in kind.takes else PUBLISHED for name, kind in kinds.items()}
+    lists = {name: settings.occupations if "occupations" in kind.takes else None for name, kind in kinds.items()}
     sets = [
         load_suite(name, Request(lang, data.get(name), **chosen | {"occupations": own})) for name, own in lists.items()
     ]

@@ -5,6 +5,7 @@ from evenli.core.registry import Room
 ROOM = Room(
     entries={
         "suites": {
+            "labour": "evenli.audit.suites.coal:LABOUR_SUITE",  # first: it gives the verdict
             "coal": "evenli.audit.suites.coal:SUITE",
             "probe": "evenli.audit.suites.probe:SUITE",
             "dev2020": "evenli.audit.suites.dev2020:SUITE",

@@ -23,7 +23,7 @@ from evenli.core.settings import (
     split_names,
 )
 from evenli.core.terminal import Progress
-from evenli.words.occupations import PUBLISHED
+from evenli.words.occupations import LABOUR, PUBLISHED
 
 if TYPE_CHECKING:
     from evenli.audit.assess import OwnMeasure
@@ -59,9 +59,9 @@ def _is_amount(amount: float) -> bool:
     return 0 <= amount < math.inf
 
 
-def _occupations() -> Any:
-    text = "Occupations; labour is by US labour statistics (en); or a .csv or .tsv file of your own."
-    return setting(PUBLISHED, text, choices=(PUBLISHED, "labour"), closed=False)
+def _occupations(default: str | None, otherwise: str = "") -> Any:
+    text = f"Occupations; labour is by US labour statistics (en); or a .csv or .tsv file of your own{otherwise}."
+    return setting(default, text, choices=(PUBLISHED, LABOUR), closed=False)
 
 
 def _dominance(help: str) -> float | None:
@@ -147,7 +147,7 @@ class PairSettings(Settings):
     split: str = setting("full", "Part of an official release; down is downsampled.", choices=SPLITS)
     tokenised: bool = setting(False, "Use the pre-segmented Japanese files of a release.")
     axis: Axis | str = axis_setting()
-    occupations: str | Path = _occupations()
+    occupations: str | Path | None = _occupations(None, "; default: published, in English both")
     dominance: float | None = _dominance(
         "Probe: label by US labour share, occupations with at least this percentage of a gender."
     )
@@ -183,7 +183,7 @@ class CoalSettings(Settings):
     axis: Axis | str = axis_setting()
     templates: Path | str | Sequence[str] | None = setting(None, "Own templates, one a line with a [Sub] slot.")
     # Python also takes a list of typed occupations, each with its class.
-    occupations: str | Path | Any = _occupations()
+    occupations: str | Path | Any = _occupations(PUBLISHED)
     width: int = setting(10, "Templates per occupation.", minimum=1)
     order: str = setting(
         DEALT,

@@ -143,6 +143,7 @@ class Summary:
     bars: Sequence[Bar] = ()  # one per kind of jobs; none where the pairs do not define them
     numbers: Sequence[Fact] = ()  # a few numbers with plain names
     scale: str = ""  # what the numbers count
+    beside: str = ""  # what other pairs of the run say against it
     example: Example | None = None  # one pair; None without pairs
     note: str = ""  # what the bars show and which answer is right
     limit: str = ""  # what all of this cannot show

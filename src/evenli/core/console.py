@@ -80,6 +80,8 @@ def print_summary(summary: Summary, code: str, console: Console) -> None:
             ends = fact.text if fact.text.startswith("[") or not fact.text else f"({fact.text})"
             facts.add_row(*map(escape, (fact.name, fact.value, ends, fact.meaning)))
         console.print(facts, style=style or None)
+    if summary.beside:
+        console.print(escape(summary.beside))
     if (example := summary.example) is not None:
         console.print()
         premise, hypothesis = escape(example.premise), escape(example.hypothesis)
@@ -89,7 +91,6 @@ def print_summary(summary: Summary, code: str, console: Console) -> None:
             for word, share, own, right in example.answers
         ]
         console.print(f"         The model: {' · '.join(answers)}  [dim]({escape(example.about)})[/]")
-    console.print()
     console.print(escape(summary.limit), style="dim")
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.core.registry import DEFAULT_SUITE
 
 Values = NDArray[np.float64]
 Weights = NDArray[np.float32]
@@ -66,6 +67,12 @@ class Sample:
         self._pair_columns: dict[str, Weights] = {}
         self.kept: dict[str, Any] = {}
         """What ``once`` found."""
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What the header says of these pairs; empty where it says nothing."""
+        suites = self.frame["suite"].unique().to_list() if "suite" in self.frame.columns else [DEFAULT_SUITE]
+        return next((card for card in self.header.get("data", []) if card.get("suite") in suites), {})
 
     def once(self, name: str, find: Callable[[Sample], Found]) -> Found:
         """What is found in the rows, whatever their weights; it is looked for once."""

@@ -68,6 +68,7 @@ class Language:
     occupations: Table | None = None  # stereotype table translated: en, word; None if its words are used as they are
     lists: Mapping[str, Table] = field(default_factory=dict)  # further ones by name: word, stereotype or women_percent
     wordings: Table | None = None  # ways to say the same: nouns, determiners, frames and hypothesis forms
+    suites: tuple[str, ...] = ()  # what an audit asks by default; empty for the suite of the axis
     paraphrases: Table | None = None  # premise, hypothesis, group: whoever is the first is the second: mother, woman
 
 
@@ -290,7 +291,8 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     group_words = {name: _text(words["group_words"], name) for name in groups}
     where = f"languages.{lang}.lists"
     lists = {name: Table.find(table, path, f"{where}.{name}") for name, table in words.get("lists", {}).items()}
-    return Language(group_words, _text(words, "person"), **tables, lists=lists)
+    suites = tuple(map(str, words.get("suites", ())))
+    return Language(group_words, _text(words, "person"), **tables, lists=lists, suites=suites)
 
 
 def _place(path: Path, lang: str) -> str:

@@ -18,8 +18,8 @@ from evenli.core.io import iter_rows
 from evenli.words.axes import NO_STEREOTYPE, Axis, Occupation
 from evenli.words.templates import SLOT, looks_like
 
-PUBLISHED = "published"
-"""The occupations of the papers; an axis may have further lists."""
+PUBLISHED, LABOUR = "published", "labour"
+"""The occupations of the papers, and those of labour statistics; an axis may have further lists."""
 TYPICAL, EVEN = 70.0, 40.0
 """Percent of one gender from which on an occupation is typed, and percent of both that make it neutral."""
 _SHARE = "women_percent"

@@ -46,15 +46,15 @@ def audit(
     from evenli.audit.audit import audit as run_audit
     from evenli.audit.audit import default_folder
     from evenli.audit.report.terminal import show_results
-    from evenli.audit.suites.base import check_suites, data_by_suite
-    from evenli.words import load_axis
+    from evenli.audit.suites.base import check_suites, data_by_suite, usual_suites
 
     if report:
         check_extra("report", "an HTML report")
     if settings.seed is not None and settings.limit is None:
         terminal.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
     # An unknown suite is refused before the work.
-    chosen = check_suites([load_axis(settings.axis).suite] if suite is None else list(map(str.strip, suite.split(","))))
+    named = usual_suites(lang, settings, data) if suite is None else list(map(str.strip, suite.split(",")))
+    chosen = check_suites(named)
     files = data_by_suite(chosen, data or [])
     out = out or default_folder(model, lang, files, chosen, settings)
     with terminal.progress_bar(as_json) as progress:

@@ -29,7 +29,7 @@ from evenli.core.errors import InputError, translated
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
 from evenli.core.record import Record, Scoring
-from evenli.core.registry import DEFAULT_SUITE, SUITES
+from evenli.core.registry import SUITES
 from evenli.words.tables import read_toml
 
 PASSED, FAILED, UNDECIDED, SKIPPED = "passed", "failed", "undecided", "skipped"
@@ -60,7 +60,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses":
     fail_if = "stereotype.low > 0.3"      # a condition as in --fail-if
     reason = "one sentence in three is read by its stereotype"
     optional = true                       # skipped where a field is undefined; undecided by default
-    suite = "coal"                        # only for runs that hold this suite; may be left out
+    suite = "coal"                        # only for runs of this suite, and about its fields; may be left out
     required = true                       # a run without that suite is undecided; left out, the clause is not applied
 
     [baseline]
@@ -238,19 +238,22 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     suites = [get_suite(name) for name in result.suites]
     if is_shipped:
         every += tuple(structs.replace(bound, suite=suite.name) for suite in suites for bound in suite.bounds)
-    clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
+    clauses = [clause for clause in every if not clause.suite or not result.suites.keys().isdisjoint(clause.suites)]
     absent = [clause for clause in every if clause not in clauses and clause.required]
     # Suites that the policy is about; there are none where a clause is about every run.
-    read = list(dict.fromkeys(clause.suite for clause in every))
+    read = list(dict.fromkeys(name for clause in every for name in clause.suites or [""]))
     if every and not [*clauses, *absent] and not (is_shipped and any(suite.self_sufficient for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
             "conditions (--fail-if) or another policy (--policy)"
         )
-    checks, known = [], fields(result)
+    checks, known = [], dict[str, Mapping[str, Value]]()
     for clause in clauses:
+        about = next((name for name in clause.suites if name in result.suites), "")
+        if about not in known:
+            known[about] = fields(result, about)
         with translated(f"policy {policy.name}, clause '{clause.name}': ", kinds=(InputError,)):
-            check = _check(clause.fail_if, result, known)
+            check = _check(clause.fail_if, result, known[about])
         status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
         # The reason is why it fails; a clause that holds needs its numbers and their bound only.
         numbers = f"{check.detail}; fails if {clause.fail_if}"
@@ -260,7 +263,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         together = ",".join([*result.suites, clause.suite])
         detail = f"the policy requires suite {clause.suite}, which was not asked; audit with --suite {together}"
         checks.append(Check(clause.name, UNDECIDED, detail, {}))
-    if DEFAULT_SUITE in result.suites and ROBUST in read and ROBUST not in result.suites and not absent:
+    if any(suite.reworded for suite in suites) and ROBUST in read and ROBUST not in result.suites and not absent:
         detail = f"one wording only; audit with --suite {','.join([*result.suites, ROBUST])} to ask others"
         checks.append(Check("other wordings", SKIPPED, detail, {}))
     unread = [suite for suite in result.suites if read and "" not in read and suite not in read]
@@ -317,8 +320,8 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
     # A mean over wordings has a sign, and a rise is no worsening.
-    suite = judging(name for name in new.result.suites if name != ROBUST)
-    if suite is None or suite.name not in old.result.suites:
+    suite = judging(name for name in new.result.suites if name in old.result.suites and name != ROBUST)
+    if suite is None:
         judges = " or ".join(get_suite(name).title for name in SUITES if name != ROBUST and get_suite(name).judges)
         raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
     if old.verdict.code == "none":

@@ -67,12 +67,15 @@ def evaluate(text: str, known: Mapping[str, Value]) -> ConditionResult:
     return ConditionResult(None if None in parser.values.values() else holds, parser.values)
 
 
-def fields(result: AuditResult) -> dict[str, Value]:
+def fields(result: AuditResult, about: str = "") -> dict[str, Value]:
     """Everything a condition can name: ``verdict``, competence, and what every suite measured.
 
     A name of a suite is there with and without the suite before it: ``dev2020.fn_bias``, ``fn_bias``. Where several
-    suites have one name, the short form means the first of them. Numbers are rounded as results.json rounds them.
+    suites have one name, the short form is of the suite ``about``, else of the one that gave the verdict, else of the
+    first. Numbers are rounded as results.json rounds them.
     """
+    judge = judging(result.suites)
+    about = about or (judge.name if judge else "")
     known: dict[str, Value] = {"verdict": result.verdict.code, "lang": result.lang}
     known |= {f"verdict.{name}": held for name, held in _causes(result).items()}
     competence = result.competence
@@ -81,9 +84,9 @@ def fields(result: AuditResult) -> dict[str, Value]:
     for name in ("per_label", "controls"):
         known |= _walked(f"competence.{name}", getattr(competence, name, {}))
     prefixed: dict[str, Value] = {}
-    for suite, of_suite in result.suites.items():
+    for suite, of_suite in sorted(result.suites.items(), key=lambda entry: entry[0] != about):
         own = _suite_fields(of_suite)
-        # What is known already stays: the short form means the first suite.
+        # What is known already stays: the short form is of the suite that comes first.
         known = own | known
         prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
     return dict(to_plain(prefixed | known))

@@ -31,7 +31,7 @@ class ModelRequest:
     spec: str
     lang: str = "en"
     options: ModelOptions = field(default_factory=ModelOptions)
-    occupations: Sequence[Occupation] | None = None
+    occupations: Sequence[Sequence[Occupation]] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def load_model(
     *,
     lang: str = "en",
     options: ModelOptions | None = None,
-    occupations: Sequence[Occupation] | None = None,
+    occupations: Sequence[Sequence[Occupation]] | None = None,
 ) -> NLIModel:
     """Load a model from its spec.
 
@@ -139,7 +139,7 @@ def load_model(
             the embedded model of ``lang``.
         lang: Language of the audit; chooses the embedded model and the words of the fakes.
         options: Loading options.
-        occupations: Words of the fakes; default the published ones.
+        occupations: Words of the fakes, list by list; default the published ones.
     """
     spec = spec or f"evenli:{lang}"
     backend, target = split_spec(spec)

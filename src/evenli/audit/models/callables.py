@@ -213,7 +213,8 @@ class FakeModel:
     kind: str  # one of KINDS
     lang: str = "en"  # of the axis
     rate: float = 1.0  # share of stereotyped occupations that are followed, for ``oracle``
-    occupations: tuple[Occupation, ...] | None = None  # stereotyped ones in role order; default those of the axis
+    # Lists with the stereotyped words in role order, of which the first types a word; default the words of the axis.
+    occupations: tuple[tuple[Occupation, ...], ...] | None = None
 
     def __call__(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[str]:
         """Label names for a list of pairs."""
@@ -240,9 +241,12 @@ class FakeModel:
 
     @cached_property
     def _roles(self) -> dict[str, tuple[str, bool]]:
-        listed = [(o.word, o.stereotype) for o in self.occupations or load_axis().occupations(self.lang)]
-        neutral = {word: (NO_STEREOTYPE, False) for word, stereotype in listed if stereotype == NO_STEREOTYPE}
-        return neutral | self._share(entry for entry in listed if entry[1] != NO_STEREOTYPE)
+        roles: dict[str, tuple[str, bool]] = {}
+        for words in self.occupations or (load_axis().occupations(self.lang),):
+            listed = [(o.word, o.stereotype) for o in words if o.word not in roles]
+            roles |= {word: (NO_STEREOTYPE, False) for word, stereotype in listed if stereotype == NO_STEREOTYPE}
+            roles |= self._share(entry for entry in listed if entry[1] != NO_STEREOTYPE)
+        return roles
 
     def _answer(self, premise: str, hypothesis: str) -> str:
         if self.kind == "neutral":
@@ -312,14 +316,14 @@ class FakeModel:
 
 
 def fake_model(
-    kind: str, *, lang: str = "en", rate: float = 1.0, occupations: Sequence[Occupation] | None = None
+    kind: str, *, lang: str = "en", rate: float = 1.0, occupations: Sequence[Sequence[Occupation]] | None = None
 ) -> CallableModel:
-    """Make one of the fakes; ``rate`` and ``occupations`` are for ``oracle``."""
+    """Make one of the fakes; ``rate`` is for ``oracle``, ``occupations`` are its words, list by list."""
     if kind not in KINDS:
         raise ModelError(f"no fake model '{kind}'; choose {', '.join(KINDS)} (oracle:0.3 sets its rate)")
     if not 0 <= rate <= 1:
         raise ModelError(f"the oracle's rate must lie in 0..1, not {rate}")
-    fake = FakeModel(kind, lang, rate, tuple(occupations) if occupations else None)
+    fake = FakeModel(kind, lang, rate, tuple(map(tuple, occupations)) if occupations else None)
     name = f"{kind}:{rate:g}" if kind == "oracle" else kind
     model = CallableModel(
         fake, name=f"fake {name}", spec=f"fake:{name}", fingerprint=hash_text(f"{fake}{__version__}"), batch_size=512

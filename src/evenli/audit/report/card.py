@@ -19,9 +19,9 @@ from evenli.audit.audit import Audit, load_run
 from evenli.audit.report.export import markdown, pipe_table, tables
 from evenli.audit.report.terminal import summarise
 from evenli.audit.results import DataCard
-from evenli.audit.settings import AuditSettings
+from evenli.audit.settings import AuditSettings, PairSettings
 from evenli.audit.suites.about import about_axis
-from evenli.audit.suites.base import get_suite, judging
+from evenli.audit.suites.base import get_suite, judging, usual_suites
 from evenli.core.blocks import CARD, Block, Summary, range_of
 from evenli.core.errors import EvenliError, InputError, RunError, message_of, translated
 from evenli.core.format import percent, prose
@@ -29,7 +29,6 @@ from evenli.core.io import read_text, write_atomic
 from evenli.core.record import Estimate
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import offered_fields
-from evenli.words import load_axis
 from evenli.words.axes import shipped_names
 
 if TYPE_CHECKING:
@@ -66,9 +65,15 @@ def front_matter(audit: Audit) -> str:
 
 def eval_results(audit: Audit) -> list[EvalResult]:
     """What the hub lists of an audit: one result per measure, with its interval."""
+    about = suite_of(audit)
+    # Both lists of jobs: the published score is what others have.
+    suites = [name for name in audit.result.suites if name == about or get_suite(name).reworded]
+    return [result for suite in suites for result in _results_of(suite, audit)]
+
+
+def _results_of(suite: str, audit: Audit) -> list[EvalResult]:
     from huggingface_hub import EvalResult
 
-    suite = suite_of(audit)
     data = audit.result.data_of(suite) or DataCard("unknown data", suite)
     asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
@@ -175,6 +180,7 @@ def to_markdown(summary: Summary) -> str:
     parts += [f"{summary.scale}", ""] if summary.scale else []
     for fact in summary.numbers:
         parts.append(f"- **{prose(fact.name)}: {fact.value}** ({prose(fact.text)}) {prose(fact.meaning)}")
+    parts += ["", prose(summary.beside)] if summary.beside else []
     if summary.example is not None:
         answers = ", ".join(f"{word} {percent(share)}" for word, share, _, _ in summary.example.answers)
         said = f"“{prose(summary.example.premise)}” Does it follow: “{prose(summary.example.hypothesis)}”?"
@@ -192,18 +198,19 @@ def command(audit: Audit) -> str:
     spec = model.spec or "MODEL"
     if model.backend == "hf" and model.revision and "@" not in spec:
         spec += f"@{model.revision}"
-    words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
-    # The suite of an axis is asked by default and needs no option.
-    axis = str(settings.get("axis", "gender"))
-    usual = load_axis(axis).suite if axis in shipped_names() else DEFAULT_SUITE
-    if suites != [usual]:
-        words += ["--suite", ",".join(suites)]
+    lang, axis = str(settings.get("lang", "en")), str(settings.get("axis", "gender"))
+    words, data, listed = ["evenli", "audit", spec, "--lang", lang], list[str](), None
     for suite in suites:
         card = audit.result.data_of(suite)
         if card is not None and card.occupation_list:
-            words += ["--occupations", card.occupation_list]
+            listed = card.occupation_list if "occupations" in get_suite(suite).takes else listed
         elif card is None or card.name.split(", ")[0] != get_suite(suite).built_in:
-            words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
+            data += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
+    # What is asked by default needs no option.
+    known = axis in shipped_names()
+    usual = usual_suites(lang, PairSettings(axis=axis, occupations=listed), data) if known else (DEFAULT_SUITE,)
+    words += ["--suite", ",".join(suites)] if tuple(suites) != usual else []
+    words += [*(["--occupations", listed] if listed else []), *data]
     stored = {**settings, **settings.get("options", {}), "published": audit.result.scoring.published}
     stored["seed"] = (audit.header.get("seed") if "limit" in settings else None) or None
     defaults = {field.name: field.default for field in offered_fields(AuditSettings)}
@@ -282,7 +289,8 @@ def merged(audit: Audit, text: str, name: str) -> str:
     if ours:
         about.model_name = about.get("model_name") or audit.result.model.name
         place = attrgetter("source_url", "dataset_type", "dataset_name", "dataset_config", "dataset_split")
-        others = [old for old in about.get("eval_results") or [] if place(old) != place(ours[0])]
+        replaced = set(map(place, ours))
+        others = [old for old in about.get("eval_results") or [] if place(old) not in replaced]
         about.eval_results = others + ours
     card.text = _with_section(card.text, audit, name)
     return str(card)

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from evenli.audit.audit import Audit
 from evenli.audit.compare import model_names
-from evenli.audit.report.terminal import robust_run
+from evenli.audit.report.terminal import reworded, robust_run
 from evenli.audit.results import AuditResult, SuiteResult
 from evenli.audit.suites.base import ROBUST, Suite, get_suite
 from evenli.core.drawing import Dot, dots
@@ -121,7 +121,7 @@ def compared(rows: Sequence[RankingRow]) -> str:
         return f"{first[0]} is the only model here that can be judged." if first else "No model here can be judged."
     names = f"{', '.join(first[:-1])} and {first[-1]}" if len(first) > 1 else first[0]
     if len(first) == len(ranked):
-        said = f"By the published score {names} do not differ significantly."
+        said = f"By {rows[0].suite.title} {names} do not differ significantly."
     elif len(first) == 1:
         said = f"{names} is the least biased of these models."
     else:
@@ -151,7 +151,7 @@ def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
     robust = {_model(run): run for _, run in runs if ROBUST in run.result.suites}
     rows, known = [], False
     for name, run in runs:
-        if DEFAULT_SUITE not in run.result.suites:
+        if reworded(run.result) is None:
             continue  # a run of wordings alone: its model has a row where it was audited, too
         asked = robust.get(_model(run)) or robust_run(run)
         known = known or asked is not None

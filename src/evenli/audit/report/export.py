@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,13 @@ def run_table(
 ) -> pl.DataFrame:
     """One table of a stored run, also written to a .csv, .parquet, .md or .tex file if there is one; ``evenli table``.
 
-    ``what`` is a name as ``tables`` gives them; the suite is by default the first of the run.
+    ``what`` is a name as ``tables`` gives them; the suite is by default the first of the run that has this table.
     """
-    named = tables(load_run(run, needs=suite).result, suite)
-    if what not in named:
-        raise InputError(f"no table '{what}'; choose {', '.join(named)}")
+    result = load_run(run, needs=suite).result
+    by_suite = [tables(result, name) for name in ([suite] if suite else result.suites)]
+    named = next((each for each in by_suite if what in each), None)
+    if named is None:
+        raise InputError(f"no table '{what}'; choose {', '.join(dict.fromkeys(chain(*by_suite)))}")
     if out is not None:
         write_table(named[what], out)
     return named[what]

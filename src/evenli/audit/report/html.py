@@ -21,7 +21,7 @@ from evenli.audit.results import DataCard
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import FOUND_NOTHING, get_suite
 from evenli.core import page
-from evenli.core.blocks import PAGE, Block, Figure
+from evenli.core.blocks import PAGE, TERMINAL, Block, Figure
 from evenli.core.drawing import KIND_FILLS, inline, inline_svg, load_altair, panels, save_chart
 from evenli.core.errors import InputError
 from evenli.core.format import capitalised, interval, number
@@ -76,7 +76,9 @@ def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
 def all_figures(audit: Audit, suite: str | None = None) -> list[Figure]:
     """Every chart of a run, or of one suite of it."""
     suites = audit.result.suites if suite is None else (suite,)
-    return [figure for name in suites for block in page_blocks(name, audit) for figure in block.figures]
+    figures = [figure for name in suites for block in page_blocks(name, audit) for figure in block.figures]
+    # Two lists of jobs have the same charts: a name is of the first suite, which gives the verdict.
+    return list({figure.name: figure for figure in reversed(figures)}.values())[::-1]
 
 
 def page_blocks(suite: str, audit: Audit) -> list[Block]:
@@ -134,7 +136,7 @@ def render(audits: Sequence[Audit]) -> str:
 class SuiteView:
     """One suite of a run: its measures and what it says beside them."""
 
-    def __init__(self, name: str, audit: Audit) -> None:
+    def __init__(self, name: str, audit: Audit, *, first: bool) -> None:
         result = audit.result
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
         self.title = capitalised(self.suite.title)
@@ -142,10 +144,14 @@ class SuiteView:
         slices = (part for measure in self.result.measures.values() for part in measure.by_stereotype)
         self.slices = list(dict.fromkeys(slices))
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
+        blocks = page_blocks(name, audit)
+        if not first and any(block.link for block in blocks):
+            # The sections of a page are of one suite; of another it shows what a terminal does.
+            blocks = self.suite.blocks(self.result, audit.sample(name), TERMINAL)
         # A chart is drawn once, however often the page is filled.
         self.blocks = [
             replace(block, figures=[figure._replace(chart=inline_svg(figure)) for figure in block.figures])
-            for block in page_blocks(name, audit)
+            for block in blocks
         ]
         self.figures = [figure for block in self.blocks for figure in block.figures]
         self.tables, self.marks = measure_tables(self.suite, self.result), marks(self.suite)
@@ -169,7 +175,9 @@ class RunView:
         self.audit, self.name, self.result = audit, name, audit.result
         cards = [card for suite in audit.result.suites if (card := audit.result.data_of(suite))]
         self.data = cards[0] if cards else DataCard("unknown data", next(iter(audit.result.suites)))
-        self.suites = [SuiteView(suite, audit) for suite in audit.result.suites]
+        self.suites: list[SuiteView] = []
+        for suite in audit.result.suites:
+            self.suites.append(SuiteView(suite, audit, first=not any(view.sections for view in self.suites)))
         self.ranked = next((view.suite for view in self.suites if view.suite.ranked), None)
         self.main = next((view for view in self.suites if view.sections), None)
         self.others = [view for view in self.suites if view is not self.main]

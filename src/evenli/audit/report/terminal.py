@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -24,7 +25,6 @@ from evenli.core.errors import EvenliError
 from evenli.core.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.core.record import Estimate
-from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import get_measure
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
@@ -36,7 +36,8 @@ _MOST = 200
 def summarise(audit: Audit) -> Summary:
     """The first screen of a run: of the suite that gave the verdict, else of its first suite."""
     suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
-    return suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
+    shown = suite.summary(audit.result.suites[suite.name], audit.verdict, audit.sample(suite.name))
+    return replace(shown, beside=suite.beside(audit.result))
 
 
 def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
@@ -62,7 +63,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
-        more = " One wording asked: evenli robustness." if not known and DEFAULT_SUITE in result.suites else ""
+        more = " One wording asked: evenli robustness." if not known and reworded(result) else ""
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
@@ -89,15 +90,17 @@ def _show_tables(audit: Audit, detail: str, console: Console) -> None:
 def _heading(result: AuditResult, console: Console) -> None:
     """Model, pair sets and what must be known about them."""
     cards = [result.data_of(suite) or DataCard("?", suite) for suite in result.suites]
-    name = f"[bold]{escape(result.model.title)}[/bold]"
+    name, lang = f"[bold]{escape(result.model.title)}[/bold]", escape(cards[0].lang)
     machine = f"{result.model.device} {result.model.dtype}"
-    shown = [f"{escape(card.name)} ({escape(card.lang)}, {card.rows} pairs" for card in cards]
     if len(cards) == 1:
-        console.print(f"{name} on {shown[0]}, {machine})")
+        console.print(f"{name} on {escape(cards[0].name)} ({lang}, {cards[0].rows:,} pairs, {machine})")
     else:
-        console.print(f"{name} ({machine}) on")
-        for card, line in zip(cards, shown, strict=True):
-            console.print(f"  {card.suite}: {line})")
+        # The name of built-in pairs says no more than their suite.
+        shown = []
+        for card in cards:
+            is_built_in = card.name.partition(", ")[0] == get_suite(card.suite).built_in
+            shown.append(escape(f"{card.suite}{'' if is_built_in else f': {card.name}'} ({card.rows:,} pairs)"))
+        console.print(f"{name} ({lang}, {machine}) on {', '.join(shown)}")
     for note in (note for card in cards for note in card.notes):
         console.print(f"note: {escape(note)}", style="dim")
 
@@ -313,6 +316,11 @@ def known_wordings(run: Audit) -> str:
     return f"{robust.result.suites[ROBUST].line}{where}"
 
 
+def reworded(result: AuditResult) -> str | None:
+    """The first suite of a run that could be asked in other words."""
+    return next((name for name in result.suites if get_suite(name).reworded), None)
+
+
 def wording_line(run: Audit) -> str:
     """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
 
@@ -320,10 +328,10 @@ def wording_line(run: Audit) -> str:
     """
     if ROBUST in run.result.suites:
         return ""
-    if (known := known_wordings(run)) or DEFAULT_SUITE not in run.result.suites:
+    if (known := known_wordings(run)) or (suite := reworded(run.result)) is None:
         return known
     # In how many templates errors follow stereotypes more often than they defy them, less often, and of how many.
-    sample = run.sample(DEFAULT_SUITE)
+    sample = run.sample(suite)
     answer = pl.Series(LABELS).gather(sample.predicted)
     pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)

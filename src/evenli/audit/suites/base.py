@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, structs
 from numpy.typing import NDArray
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.results import Competence, DataCard, SuiteResult, Verdict
+from evenli.audit.results import AuditResult, Competence, DataCard, SuiteResult, Verdict
 from evenli.audit.settings import SPLITS as SPLITS
 from evenli.audit.settings import PairSettings
 from evenli.audit.suites.about import About
@@ -95,8 +95,13 @@ class Clause(Struct, frozen=True, forbid_unknown_fields=True):
     fail_if: Text
     reason: Text
     optional: bool = False  # whether it is skipped where a field is undefined
-    suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
+    suite: str = ""  # applies to runs of this suite, or of one of several with commas; empty for any
     required: bool = False  # whether a run without that suite cannot be decided
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites it is about."""
+        return [name.strip() for name in self.suite.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
@@ -143,10 +148,9 @@ class Suite:
     slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
     listed: Sequence[str] = ()  # measures that a model card lists for the hub; empty for the headline
     hub: tuple[str, str] = ("", "")  # type and name of its data on the hub; empty for ``evenli-NAME`` and the title
+    reworded: bool = False  # whether suite robust asks the same in other words
     self_sufficient: bool = True  # whether a run of it says enough for a model card and the standard gate
-    # What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run where the
-    # name of the suite stands before it.
-    bounds: Sequence[Clause] = ()
+    bounds: Sequence[Clause] = ()  # what the standard policy of a gate refuses beside its own clauses
 
     @property
     def measures(self) -> list[Measure]:
@@ -201,6 +205,10 @@ class Suite:
         limit, level = LIMIT.format("jobs"), result.main.level
         return Summary(verdict.sentence, problem=result.problem, numbers=facts, limit=limit, level=level)
 
+    def beside(self, results: AuditResult) -> str:
+        """What another suite of a run says against the verdict of this one, in a sentence; empty for nothing."""
+        return ""
+
     def blocks(self, result: Any, sample: Sample, medium: str) -> list[Block]:
         """What a medium shows of a result; the table of measures is in the block that says so.
 
@@ -253,10 +261,9 @@ def scoring_of(sample: Sample, measured: Mapping[str, MeasureResult]) -> Scoring
     return Scoring(next(iter(measured.values())).level, sample.published)
 
 
-def data_of(sample: Sample, suite: str) -> DataCard | None:
+def data_of(sample: Sample) -> DataCard | None:
     """The card of the pairs of a sample."""
-    cards = (card for card in sample.header.get("data", []) if card.get("suite") == suite)
-    return next(map(DataCard.from_dict, cards), None)
+    return DataCard.from_dict(sample.card) if sample.card else None
 
 
 def measure_results(
@@ -306,10 +313,25 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in SUITES if name in names)
 
 
+def usual_suites(lang: str, settings: PairSettings, data: Any = None) -> tuple[str, ...]:
+    """What an audit asks where no suite is named; with data or a list of its own only the suite of the axis.
+
+    >>> usual_suites("en", PairSettings()), usual_suites("ja", PairSettings())
+    (('labour', 'coal'), ('coal',))
+    """
+    axis = load_axis(settings.axis)
+    # A table has no truth value; the command line gives a mapping, which may be empty.
+    if settings.occupations is not None or not (data is None or (isinstance(data, Mapping | list) and not data)):
+        return (axis.suite,)
+    # A language that the axis lacks is refused where its pairs are made.
+    suites = axis.languages[lang].suites if lang in axis.languages else ()
+    return suites or (axis.suite,)
+
+
 def load_suite(name: str, request: Request | None = None) -> PairSet:
     """The pairs of one suite; without a request the built-in English ones."""
     request = request or Request()
-    if request.occupations != PUBLISHED and request.data is not None:
+    if request.occupations is not None and request.data is not None:
         raise InputError(f"the data has its own occupations; leave the list '{request.occupations}' out")
     given = isinstance(request.data, PairSet)
     pairs = request.data if given else get_suite(name).pairs(request)

@@ -1,7 +1,13 @@
-"""NLI-CoAL (Anantaprayoon et al. 2024): pro-, anti- and non-stereotypical pairs, in the languages of the axis."""
+"""NLI-CoAL (Anantaprayoon et al. 2024): pro-, anti- and non-stereotypical pairs, in the languages of the axis.
+
+In English an audit asks it on two lists of jobs: the published one (suite ``coal``), and one of labour statistics with
+classes of equal size (suite ``labour``), on which the verdict rests.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import ClassVar
 
 import polars as pl
@@ -9,11 +15,14 @@ import polars as pl
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
 from evenli.audit.suites.coal import load, results, verdict
+from evenli.audit.suites.coal.lists import disagreement
 from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.verdict import CAUSES, LEANS
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
+from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample
+from evenli.words.occupations import LABOUR
 
 _NOTATION = (
     "Shares of set x answered entailment, neutral and contradiction are written e_x, n_x, c_x, with p for PS, a "
@@ -65,10 +74,11 @@ class Coal(Suite):
     reference = "Anantaprayoon et al. 2024"
     headline = "coal"
     result = CoalResult
-    takes = ("occupations",)
+    takes: Collection[str] = ("occupations",)
     causes = (*LEANS, "total_error")
     tested = CAUSES
     slice_title = "{} jobs"
+    reworded = True
     listed = (*CAUSES, "coal", "follow", "defy", "fn_bias")
     hub = ("nli-coal", "")
     ranked: ClassVar = {
@@ -104,8 +114,31 @@ class Coal(Suite):
             return page_blocks(result, sample)
         if medium == CARD:  # the first screen has the other tables already
             return [Block(lines=[detectable_difference(result.minimum_detectable_difference)])]
-        card = data_of(sample, self.name)
+        card = data_of(sample)
         return terminal_blocks(result, official=card is not None and card.name.startswith("official"))
 
 
-SUITE = Coal()
+class Labour(Coal):
+    """The same on the jobs of US labour statistics."""
+
+    name = LABOUR
+    title = "NLI-CoAL on labour statistics"
+    reference = "after Anantaprayoon et al. 2024"
+    takes = ()
+    hub = ("", "")
+    ranked: ClassVar = {**Coal.ranked, "coal": ("NLI-CoAL on labour statistics", "", "")}
+
+    pairs = own(load.load_labour)
+    beside = own(disagreement)
+
+    @property
+    def measures(self) -> list[Measure]:
+        return SUITE.measures
+
+    def texts(self, about: About) -> Texts:
+        heading = "Gender bias in inference (NLI-CoAL, labour statistics)"
+        limits = f"two genders, and shares of women\nat work in the United States. {FOUND_NOTHING}"
+        return replace(axis_texts(about), heading=heading, limits=limits)
+
+
+SUITE, LABOUR_SUITE = Coal(), Labour()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from evenli.core.settings import settings_of
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.design import deal
-from evenli.words.occupations import PUBLISHED, load_occupations
+from evenli.words.occupations import LABOUR, PUBLISHED, load_occupations
 from evenli.words.templates import SLOT
 
 
@@ -43,10 +43,14 @@ def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options
     if templates is None:
         templates = usable_templates(axis, lang, width) if dealt else axis.templates(lang)
     _check(given, templates, axis)
-    blocks = [[o for o in given if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
+    blocks = _blocks(given, axis)
     placed = [occupation for block in blocks for occupation in block]
     if dealt:
-        met = deal([[o.word for o in block] for block in blocks], templates, width, settings.seed)
+        met: dict[str, tuple[str, ...]] = {}
+        # An audit asks both lists: a word of both meets the same sentences in both, and is asked once.
+        if settings.occupations == PUBLISHED and LABOUR in axis.language(lang).lists:
+            met = _deal(_blocks(load_occupations(LABOUR, lang, axis).occupations, axis), templates, settings)
+        met = _deal(blocks, templates, settings, met)
     else:
         met = _window([o.word for o in placed], templates, settings)
     nouns = axis.language(lang).group_words
@@ -76,6 +80,21 @@ def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None 
     pairs = replace(build_coal(lang, settings), name=path.name)  # so that a run tells which file it asked
     write_pairs(pairs, path)
     return CheckedPairs(pairs, tuple(validate(pairs, axis=settings.axis)), path)
+
+
+def _blocks(occupations: Sequence[Occupation], axis: Axis) -> list[list[Occupation]]:
+    """The words of each class, those without a stereotype first."""
+    return [[o for o in occupations if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
+
+
+def _deal(
+    blocks: Sequence[Sequence[Occupation]],
+    templates: Sequence[str],
+    settings: CoalSettings,
+    given: Mapping[str, Sequence[str]] = {},
+) -> dict[str, tuple[str, ...]]:
+    """Word -> its templates, in the order ``dealt``."""
+    return deal([[o.word for o in block] for block in blocks], templates, settings.width, settings.seed, given)
 
 
 def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:

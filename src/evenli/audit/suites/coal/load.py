@@ -21,6 +21,7 @@ from evenli.core.labels import NEUTRAL
 from evenli.core.parse import parse_json_object
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
+from evenli.words.occupations import LABOUR, PUBLISHED
 from evenli.words.templates import SLOT, fill, looks_like
 
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
@@ -41,7 +42,7 @@ def load(request: Request) -> PairSet:
         if request.tokenised:
             raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
         if data is None:
-            return build_coal(lang, axis=axis, occupations=request.occupations)
+            return build_coal(lang, axis=axis, occupations=request.occupations or PUBLISHED)
         pairs = _complete(read_pairs(data, lang), axis)
     pairs = check_pairs(pairs, axis=axis) if request.checked else note_design(pairs, axis=axis)
     foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
@@ -52,6 +53,13 @@ def load(request: Request) -> PairSet:
             f"first: '{example}'; set the language (--lang) or split the file"
         )
     return pairs
+
+
+def load_labour(request: Request) -> PairSet:
+    """The built-in pairs on the words of labour statistics."""
+    if request.data is not None:
+        raise InputError("suite labour has its own pairs; ask data of your own with suite coal (--suite coal)")
+    return replace(load(replace(request, occupations=LABOUR)), suite=LABOUR)
 
 
 def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedPairs:

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -81,9 +80,7 @@ def items(sample: Sample) -> ItemSet:
 def _find_items(sample: Sample) -> ItemSet:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
-    suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
-    card: dict[str, Any] = next((entry for entry in sample.header.get("data", []) if entry.get("suite") in suites), {})
-    lang = card.get("lang")
+    lang = sample.card.get("lang")
     lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(str(frame["premise"][0]), code))
     # Only shipped axes: a stored run must not name other files to be read.
     name = sample.header.get("settings", {}).get("axis", "gender")
@@ -105,7 +102,7 @@ def _find_items(sample: Sample) -> ItemSet:
     of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[0]]
     classes = np.where(of_item["occupation"].is_in(defining), DEFINING, of_item["stereotype"].to_numpy())
     # A list beside the published one brings its scores with the run.
-    known = stored_scores(card) or (_scores(axis, lang, groups) if axis is not None else {})
+    known = stored_scores(sample.card) or (_scores(axis, lang, groups) if axis is not None else {})
     scores = np.array([known.get(word, np.nan) for word in of_item["occupation"]], dtype=np.float64)
     return ItemSet(groups, lang, matched, classes, scores, defining, frame.height - matched.size)
 

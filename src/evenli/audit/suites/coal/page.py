@@ -33,7 +33,7 @@ def page_blocks(coal: CoalResult, sample: Sample) -> list[Block]:
     """All parts of the page but for the general ones."""
     rows = judged(sample, {row.occupation or "" for row in coal.occupations if row.states_group})
     model = ModelInfo.from_dict(sample.header.get("model", {})).title
-    about, card = about_axis(sample.header), data_of(sample, "coal") or DataCard("unknown data", "coal")
+    about, card = about_axis(sample.header), data_of(sample) or DataCard("unknown data", "coal")
     defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
     bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
     cells = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]

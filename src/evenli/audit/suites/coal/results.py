@@ -168,7 +168,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
 
 def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
     """The result of a run."""
-    frame, card, scoring = sample.frame, data_of(sample, "coal"), scoring_of(sample, measures)
+    frame, card, scoring = sample.frame, data_of(sample), scoring_of(sample, measures)
     # Scores on other words say nothing about the order of the models.
     beside, medians = published(card.lang if card and not card.occupation_list else None, measures["coal"])
     order = [measures["order_entailment"], measures["order_contradiction"]]

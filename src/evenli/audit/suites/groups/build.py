@@ -30,7 +30,7 @@ def load(request: Request) -> PairSet:
         raise InputError("suite groups has no official release; leave split and tokenised out")
     axis = load_axis(request.axis)
     if request.data is None:
-        return build_groups(request.lang, axis=axis, words=str(request.occupations))
+        return build_groups(request.lang, axis=axis, words=str(request.occupations or PUBLISHED))
     return check(read_pairs(request.data, request.lang, suite="groups"), request)
 
 

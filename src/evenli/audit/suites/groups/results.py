@@ -159,7 +159,7 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
 
 def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> GroupsResult:
     """The result of a run."""
-    asked, scoring, card = items(sample), scoring_of(sample, measures), data_of(sample, "groups")
+    asked, scoring, card = items(sample), scoring_of(sample, measures), data_of(sample)
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
