@@ -21,10 +21,11 @@ def disagreement(results: AuditResult) -> str:
     own, other = (results.suites.get(name) for name in (LABOUR, DEFAULT_SUITE))
     if own is None or other is None or results.verdict.code == "none":
         return ""
-    judged = judge(other, results.competence)  # type: ignore[arg-type]
+    # Each list by itself: the verdict of the run may name causes of other wordings.
+    mine, judged = (judge(of, results.competence) for of in (own, other))  # type: ignore[arg-type]
     if judged.code == "none":
         return ""
-    here, there = ({(cause.name, cause.direction) for cause in said.causes} for said in (results.verdict, judged))
+    here, there = ({(cause.name, cause.direction) for cause in said.causes} for said in (mine, judged))
     first, second = own.measures["stereotype"], other.measures["stereotype"]
     apart = first.high < second.low or second.high < first.low
     differing = [name for name, _ in sorted(here ^ there)]
@@ -33,7 +34,7 @@ def disagreement(results: AuditResult) -> str:
         name = "stereotype" if apart else differing[0]
         first, second = own.measures[name], other.measures[name]
         found = f"{second.title} {_of_hundred(second)}, here {_of_hundred(first)}"
-    elif judged.code == results.verdict.code:
+    elif judged.code == mine.code:
         return ""
     return f"The published list says otherwise: {found}."
 
