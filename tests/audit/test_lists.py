@@ -1,4 +1,4 @@
-"""The two lists of jobs that an English audit asks: shared words once, one verdict, and what is said where they differ."""
+"""The two lists of jobs that an English audit asks: shared words once, one verdict, and where they differ."""
 
 from __future__ import annotations
 
