@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenli.audit.results import AuditResult, Verdict
+from evenli.audit.results import AuditResult
 from evenli.audit.suites.coal.results import CoalResult
 from evenli.audit.suites.coal.verdict import judge
 from evenli.core.blocks import of_hundred, range_of
@@ -21,23 +21,24 @@ def disagreement(results: AuditResult) -> str:
     own, other = (results.suites.get(name) for name in (LABOUR, DEFAULT_SUITE))
     if not isinstance(own, CoalResult) or not isinstance(other, CoalResult) or results.verdict.code == "none":
         return ""
-    here, there = _named(judge(own, results.competence)), _named(judge(other, results.competence))
+    # Each list by itself: the verdict of the run may name causes of other wordings.
+    mine, judged = (judge(of, results.competence) for of in (own, other))
+    if judged.code == "none":
+        return ""
+    here, there = ({(cause.name, cause.direction) for cause in said.causes} for said in (mine, judged))
     first, second = own.measures["stereotype"], other.measures["stereotype"]
     apart = ["stereotype"] if first.high < second.low or second.high < first.low else []
-    apart += [name for name, _ in sorted(here - there) if not _holds(own.measures[name], other.measures[name])]
-    apart += [name for name, _ in sorted(there - here) if not _holds(other.measures[name], own.measures[name])]
+    apart += [name for name, _ in sorted(here - there) if _excludes(own.measures[name], other.measures[name])]
+    apart += [name for name, _ in sorted(there - here) if _excludes(other.measures[name], own.measures[name])]
     if not apart:
         return ""
     first, second = own.measures[apart[0]], other.measures[apart[0]]
     return f"The published list says otherwise: {second.title} {_of_hundred(second)}, here {_of_hundred(first)}."
 
 
-def _named(verdict: Verdict) -> set[tuple[str, str]]:
-    return {(cause.name, cause.direction) for cause in verdict.causes}
-
-
-def _holds(interval: Estimate, value: Estimate) -> bool:
-    return interval.low <= value.value <= interval.high
+def _excludes(named: Estimate, other: Estimate) -> bool:
+    """Whether the value of the other list lies outside the interval of the one that names the cause."""
+    return other.value < named.low or other.value > named.high
 
 
 def _of_hundred(estimate: Estimate) -> str:
