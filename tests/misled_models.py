@@ -19,7 +19,7 @@ Model = Callable[[list[str], list[str]], Answers]
 def jobs() -> dict[str, tuple[str, str, str]]:
     """Premise of every built-in pair to its occupation, the stereotype of it and its template."""
     found = {}
-    for suite in ("coal",):
+    for suite in ("coal", "labour"):
         rows = get_suite(suite).pairs(Request("en")).frame.select("premise", "occupation", "stereotype", "template")
         found |= {row[0]: row[1:] for row in rows.iter_rows()}
     return found

@@ -43,7 +43,7 @@ class Robust(Suite):
     result = RobustResult
     takes = ("full",)
     items = "pairs"
-    causes = verdict.NAMES
+    causes = listed = verdict.NAMES
 
     pairs = own(build.load)
     summarise = own(stability.summarise)
