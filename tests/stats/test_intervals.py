@@ -275,7 +275,7 @@ def test_closed_form_is_the_jackknife_in_the_limit() -> None:
         closed, left_out = terms_of_means(function, [sample], None), jackknife(function, [sample], None)
         assert left_out is not None
         first, second = (covariance.spread(np.ones(1)) for covariance in (left_out, closed.covariance))
-        assert first.variance == pytest.approx(second.variance, rel=0.05)
+        assert first.variance == pytest.approx(second.variance, rel=0.1)
         assert first.df == pytest.approx(second.df, rel=0.2)
     # The delta method: the derivative of p / (1 - p) is 1 / (1 - p)^2.
     share, ratio = (
