@@ -203,13 +203,13 @@ def llama_server(file: str, concurrency: int) -> Iterator[str]:
 
 def busy(url: str, concurrency: int, count: int, repeats: int) -> dict[str, Any]:
     """Requests a second of ``chat:`` and of a plain client, in turns, because the machine may be busy otherwise."""
-    from evenli.llm.chat import _body
+    from evenli.llm.abilities import body
 
     options = ModelOptions(prompting=Prompting(prompts=1, concurrency=concurrency))
     model: Any = load_model(f"chat:{url}", options=options)
     prepared = model.prepare(*(part[:count] for part in whole_premises(count)))
     texts = [view.text(*pair) for pair in prepared.items for view in model.views]
-    bodies = [json.dumps(_body(model.abilities, text)).encode() for text in texts]
+    bodies = [json.dumps(body(model.abilities, text)).encode() for text in texts]
     port = urlsplit(url).port or 80
     plain, ours = [], []
     plain_client(port, bodies[:concurrency], concurrency)  # the first requests find a cold server

@@ -48,6 +48,10 @@ class ChatServer(ThreadingHTTPServer):
         self.models = ["tiny"]
         self.listed: Any = None  # sent in place of the list of models
         self.mass, self.says = 0.9, ""  # what the labels get; what a generated answer says instead of the label
+        # Nats that entailment gains: for each view more than for the one before, and from the prompt cache.
+        self.spread = self.drift = 0.0
+        self.slots = 0  # what llama.cpp says of itself; 0 for a server that is another
+        self.cached: list[bool | None] = []  # whether each question may use the cache
         self.count, self.lock = 0, threading.Lock()
         self.asked: list[tuple[str, str, str]] = []
         self.at_once = self.most_at_once = 0
@@ -98,7 +102,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self.refused():
-            models = [{"id": name, "owned_by": "tests"} for name in self.server.models]
+            slots = self.server.slots
+            if self.path == "/props":
+                self.reply(200 if slots else 404, {"total_slots": slots})
+                return
+            models = [{"id": name, "owned_by": "llamacpp" if slots else "tests"} for name in self.server.models]
             self.reply(200, {"data": models if self.server.listed is None else self.server.listed})
 
     def do_POST(self) -> None:
@@ -129,6 +137,9 @@ class Handler(BaseHTTPRequestHandler):
         view, premise, hypothesis = read_question(text)
         server.asked.append((view.name, premise, hypothesis))
         shares = server.probabilities(premise, hypothesis)
+        server.cached.append(body.get("cache_prompt"))
+        shares[LABELS[0]] *= math.exp(server.spread * VIEWS.index(view) + server.drift * bool(server.cached[-1]))
+        shares = {label: share / sum(shares.values()) for label, share in shares.items()}
         best = max(shares, key=lambda label: shares[label])
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": server.says or view.answers[best]}}
         if server.top and body.get("logprobs"):

@@ -1,21 +1,18 @@
-"""Do 95 % intervals hold the truth in 95 % of cases? Simulation on the real design of NLI-CoAL.
+"""Do 95 % intervals hold the truth in 95 % of cases? Simulation on the design of NLI-CoAL.
 
-Every simulation draws occupation, template and cell effects anew, lets a made-up model answer the pairs of the built-in
-English set (or a part of it), and asks the estimators of evenli for intervals. The truth is what the measure gives at
-the means over all simulations. A coverage beyond or near a limit is simulated again, with other random numbers and more
-of them, and only the second result counts. Usage::
+Every simulation draws words, sentences and their effects anew, lets a made-up model answer the pairs, and asks the
+estimators of evenli for intervals. The truth is what the measure gives at the means over all simulations. Usage::
 
-    python -m studies.intervals.coverage --simulations 1000 --again 4000 --summary
-    python -m studies.intervals.coverage --simulations 200 --only female --json > rows.jsonl
-    python -m studies.intervals.coverage --stored rows.jsonl --summary
-    python -m studies.intervals.coverage --fresh --simulations 1000 --summary
+    python -m studies.intervals.coverage --simulations 400 --seed 81 --json > rows.jsonl
+    python -m studies.intervals.coverage --stored rows.jsonl
+    python -m studies.intervals.coverage --simulations 200 --only female --scenarios
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +20,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
-from scipy.special import ndtr
 
 from evenli.audit.suites.coal.results import by_occupation
+from evenli.core.io import to_plain
 from evenli.stats.intervals import estimate_difference, estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
-from studies.intervals.scenarios import Scenario, fresh, scenarios
+from studies.intervals.scenarios import Scenario, fresh, known
 from studies.intervals.world import Means, World
 
 
@@ -73,27 +70,8 @@ def simulate(
             truth = float(entry(replayed, name))
         # A number that never varies in a scenario (no p above a threshold) has no coverage.
         if np.ptp(tally.values) > 0:
-            rows.append(_row(scenario, entry.name, tally, truth))
+            rows.append(_row(entry.name, tally, truth))
     return rows
-
-
-def doubtful(row: dict[str, Any], simulations: int) -> bool:
-    """Whether a coverage lies beyond a limit, or within half a standard error of one."""
-    slack = 0.5 * (0.95 * 0.05 / simulations) ** 0.5
-    return not 0.93 + slack <= row["coverage"] <= 0.97 - slack
-
-
-def judged(
-    scenario: Scenario, simulations: int, again: int, seed: int, step: Callable[[], None]
-) -> list[dict[str, Any]]:
-    """Rows of the table, the doubtful ones from a second round."""
-    rows = simulate(scenario, simulations, seed, step)
-    names = [row["measure"] for row in rows if again and doubtful(row, simulations)]
-    if not names or scenario.by_occupation:
-        return rows
-    anew = simulate(replace(scenario, names=tuple(names)), again, seed + 1)
-    by_measure = {row["measure"]: row | {"simulations": again} for row in anew}
-    return [by_measure.get(row["measure"], row) for row in rows]
 
 
 def _estimate(sample: Sample, wanted: Sequence[Measure], slices: Sequence[str | None], tallies: dict) -> None:
@@ -131,7 +109,6 @@ def _occupations(
             zero_width += low == high
         step()
     return {
-        "scenario": world.scenario.name,
         "measure": "share of biased answers",
         "truth": None,
         "coverage": float(np.mean(covered)),
@@ -142,14 +119,13 @@ def _occupations(
     }
 
 
-def _row(scenario: Scenario, measure: str, tally: Tally, truth: float) -> dict[str, Any]:
+def _row(measure: str, tally: Tally, truth: float) -> dict[str, Any]:
     low, high = np.array(tally.ends).T
     return {
-        "scenario": scenario.name,
         "measure": measure,
         "truth": truth,
         "coverage": float(np.mean((low <= truth) & (truth <= high))),
-        "se_ratio": float(np.mean(tally.errors) / np.std(tally.values)) if np.std(tally.values) else None,
+        "se_ratio": float(np.mean(tally.errors) / np.std(tally.values)),
         "rejected": float(np.mean(np.array(tally.p) < 0.05)) if tally.p else None,
         "zero_width": int((low == high).sum()),
         "simulations": len(low),
@@ -159,88 +135,60 @@ def _row(scenario: Scenario, measure: str, tally: Tally, truth: float) -> dict[s
 def main() -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--again", type=int, default=0, help="simulations of a second round for doubtful coverage")
+    parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
-    parser.add_argument("--fresh", action="store_true", help="the scenarios for validation instead")
     parser.add_argument("--measures", default="", help="with commas; default: all")
-    parser.add_argument("--summary", action="store_true", help="one line per scenario: smallest to largest")
+    parser.add_argument("--scenarios", action="store_true", help="one line per scenario, not per kind of scenario")
     parser.add_argument("--json", action="store_true", help="a line of JSON per coverage, as soon as it is known")
-    parser.add_argument("--stored", type=Path, action="append", help="print what --json gave before; simulate nothing")
+    parser.add_argument("--stored", type=Path, help="print what --json gave before; simulate nothing")
     options = parser.parse_args()
     if options.stored:
-        rows = stored(options.stored)
+        rows = [json.loads(line) for line in options.stored.read_text(encoding="utf-8").splitlines()]
     else:
         names = tuple(filter(None, options.measures.split(",")))
-        offered = fresh() if options.fresh else scenarios()
-        chosen = [replace(one, names=names) for one in offered if options.only in one.name]
+        offered = [(one, "known") for one in known()] + [(one, "fresh") for one in fresh()]
+        chosen = [(replace(one, names=names), made) for one, made in offered if options.only in one.name]
         if not chosen or options.simulations < 2:
             parser.error("no scenario with that name, or fewer than 2 simulations")
         rows = _run(chosen, options)
     if not options.json:
-        _summarise(rows) if options.summary else _print(rows)
+        _print(rows, "scenario" if options.scenarios else "kind")
 
 
-def _run(chosen: Sequence[Scenario], options: argparse.Namespace) -> list[dict[str, Any]]:
+def _run(chosen: Sequence[tuple[Scenario, str]], options: argparse.Namespace) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with Progress(disable=options.json, console=Console(stderr=True)) as progress:
         task = progress.add_task("simulating", total=options.simulations * len(chosen))
-        for scenario in chosen:
-            of_scenario = judged(
-                scenario, options.simulations, options.again, options.seed, lambda: progress.advance(task)
-            )
-            rows += of_scenario
-            for row in of_scenario if options.json else ():
-                print(json.dumps(row), flush=True)
+        for scenario, made in chosen:
+            named = {"made": made, "kind": scenario.kind, "scenario": scenario.name}
+            found = simulate(scenario, options.simulations, options.seed, lambda: progress.advance(task))
+            rows += [named | row for row in found]
+            for row in rows[-len(found) :] if options.json else ():
+                print(json.dumps(to_plain(row)), flush=True)
     return rows
 
 
-def stored(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Rows of earlier runs; of two for the same coverage the one with more simulations."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in paths:
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            key = row["scenario"], row["measure"]
-            if key not in rows or row["simulations"] > rows[key]["simulations"]:
-                rows[key] = row
-    return list(rows.values())
-
-
-def _print(rows: Sequence[dict[str, Any]]) -> None:
-    print("| scenario | measure | truth | coverage | se / true sd | null or 0 rejected |\n|---|---|---|---|---|---|")
-    forms = {"truth": "{:.3f}", "coverage": "{:.1%}", "se_ratio": "{:.2f}", "rejected": "{:.1%}"}
+def _print(rows: Sequence[dict[str, Any]], by: str) -> None:
+    print(f"| made | {by} | cells | mean | lowest | highest | below 93 % | above 97 % | true null rejected |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    parts: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        cells = ["" if row[key] is None else form.format(row[key]) for key, form in forms.items()]
-        print(f"| {row['scenario']} | {row['measure']} | {' | '.join(cells)} |")
+        parts.setdefault((row["made"], row[by]), []).append(row)
+    for (made, name), part in [*parts.items(), (("", "all"), list(rows))]:
+        shares = [row["coverage"] for row in part]
+        ends = (
+            f"{row['coverage']:.1%} ({row['measure']})" for row in (min(part, key=_covered), max(part, key=_covered))
+        )
+        outside = sum(share < 0.93 for share in shares), sum(share > 0.97 for share in shares)
+        null = [row["rejected"] for row in part if row["rejected"] is not None and "null" in row["scenario"]]
+        rejected = f"{np.mean(null):.1%}" if null and name != "all" else ""
+        cells = (len(part), f"{np.mean(shares):.1%}", *ends, *outside, rejected)
+        print(f"| {made} | {name} | {' | '.join(map(str, cells))} |")
 
 
-def _summarise(rows: Sequence[dict[str, Any]]) -> None:
-    print("| scenario | measures | coverage | se / true sd | true null rejected | clearly outside 93-97 % |")
-    print("|---|---|---|---|---|---|")
-    for name in dict.fromkeys(row["scenario"] for row in rows):
-        part = [row for row in rows if row["scenario"] == name]
-        outside = ", ".join(f"{row['measure']} {row['coverage']:.1%}" for row in part if not _fits(row, 2))
-        rejected = _span(part, "rejected", "{:.1%}") if "null" in name else ""
-        ends = (_span(part, "coverage", "{:.1%}"), _span(part, "se_ratio", "{:.2f}"), rejected)
-        print(f"| {name} | {len(part)} | {' | '.join(ends)} | {outside} |")
-    # So many draws put even a true 95 % outside now and then.
-    chance = sum(2 * float(ndtr(-0.02 / (0.95 * 0.05 / row["simulations"]) ** 0.5)) for row in rows)
-    within, clearly = (sum(_fits(row, slack) for row in rows) for slack in (0, 2))
-    print(f"\n{within} of {len(rows)} between 93 and 97 %; {chance:.0f} would be outside by chance if all had 95 %.")
-    print(f"{len(rows) - clearly} are outside by more than two standard errors.")
-
-
-def _fits(row: dict[str, Any], errors: float = 0) -> bool:
-    """Whether a coverage lies between 93 and 97 %, or outside by no more than so many standard errors."""
-    low, high = (errors * (limit * (1 - limit) / row["simulations"]) ** 0.5 for limit in (0.93, 0.97))
-    return bool(0.93 - low <= row["coverage"] <= 0.97 + high)
-
-
-def _span(rows: Sequence[dict[str, Any]], key: str, form: str) -> str:
-    values = [row[key] for row in rows if row[key] is not None]
-    ends = dict.fromkeys(form.format(end) for end in (min(values), max(values))) if values else {}
-    return " to ".join(ends)
+def _covered(row: dict[str, Any]) -> float:
+    return float(row["coverage"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
+from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.measures import ItemSet, items
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
@@ -22,13 +23,15 @@ from studies.intervals.scenarios import SPREADS, Scenario
 Values = NDArray[np.float64]
 
 
+_ALWAYS = 16.0
+"""An inclination that overcomes every caution."""
+
+
 class World:
     """The design, with answers drawn anew on demand."""
 
     def __init__(self, scenario: Scenario) -> None:
-        frame = load_suite("coal").frame
-        if scenario.templates:
-            frame = _crossed(frame, scenario.templates)
+        frame = _frame(scenario.design)
         logits = [pl.lit(0.0).alias(label) for label in LABELS]
         self.sample = Sample(Predictions(frame.with_columns(*logits, suite=pl.lit("coal"))))
         self.scenario = scenario
@@ -80,8 +83,25 @@ class World:
                     self.of_occupation[kind] = drawn
         return effects
 
+    def _always(self, generator: np.random.Generator) -> Values:
+        """What words and sentences that are always read alike add to the inclination of each row."""
+        added = np.zeros(len(self.place))
+        by_word, by_sentence = (generator.random(int(codes.max()) + 1)[codes] for codes in self.codes[:2])
+        scenario = self.scenario
+        for drawn, shares in (
+            (by_word, scenario.fixed),
+            (by_sentence, scenario.sentences and (scenario.sentences,) * 3),
+        ):
+            if shares is not None:
+                woman, man = np.array(shares)[self.place].T
+                added += _ALWAYS * ((drawn > 1 - man) * 1.0 - (drawn < woman))
+        return added
+
     def _answer(self, effects: Values, lean: Sequence[float], generator: np.random.Generator) -> Sample:
-        inclined = self.sign * (np.array(lean)[self.place] + effects[0]) + generator.standard_normal(len(self.place))
+        share, cells = self.scenario.paired, self.codes[2]
+        common = generator.standard_normal(int(cells.max()) + 1)[cells] if share else 0.0
+        noise = np.sqrt(share) * common + np.sqrt(1 - share) * generator.standard_normal(len(self.place))
+        inclined = self.sign * (np.array(lean)[self.place] + effects[0] + self._always(generator)) + noise
         caution = self.scenario.caution + effects[1]
         logits = np.zeros((len(self.place), 3))
         logits[:, LABELS.index(ENTAILMENT)] = inclined - caution
@@ -114,10 +134,20 @@ def answered(sample: Sample, logits: Values, of_rows: ItemSet) -> Sample:
     return other
 
 
-def _crossed(frame: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Every occupation with the same templates."""
-    rows = frame.unique(["occupation", "group"], keep="first", maintain_order=True).drop("template")
-    crossed = rows.join(pl.DataFrame({"template": [f"t{k}" for k in range(count)]}), how="cross")
+def _frame(design: str) -> pl.DataFrame:
+    """The pairs of a dealt list, of the order of the releases, or of crossed words and templates."""
+    if design == "published":
+        return build_coal("en", order="published").frame
+    if " x " not in design:
+        return load_suite(design).frame
+    words, templates = map(int, design.split(" x "))
+    rows = load_suite("coal").frame.unique(["occupation", "group"], keep="first", maintain_order=True).drop("template")
+    if words < rows["occupation"].n_unique():
+        # A third of the words of each class.
+        of_class = pl.col("occupation").rank("dense").over("stereotype")
+        number = pl.col("stereotype").rank("dense") - 1
+        rows = rows.filter(of_class <= (words + number) // 3)
+    crossed = rows.join(pl.DataFrame({"template": [f"t{k}" for k in range(templates)]}), how="cross")
     return crossed.with_columns(id=pl.int_range(pl.len()).cast(pl.String))
 
 

@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Audit:
 @pytest.fixture(scope="module")
 def mute(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("runs") / "mute"
-    evenli.audit("fake:neutral", out=folder, scoring=Scoring())
+    evenli.audit("fake:neutral", suites="coal", out=folder, scoring=Scoring())
     return load_run(folder)
 
 

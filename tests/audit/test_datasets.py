@@ -88,7 +88,9 @@ def test_every_class_meets_every_template_equally_often(lang: str) -> None:
     usable = load_axis().templates(lang)[:-CONTROL_TEMPLATES]
     for words, templates in zip((13, 87, 171), map(met(pairs, "stereotype").get, KINDS), strict=True):
         counts = [templates.count(template) for template in usable]
-        assert sum(counts) == len(templates) == 10 * words and max(counts) - min(counts) == 1
+        # In English some stereotyped words have the sentences that they meet in the labour list.
+        most = 2 if lang == "en" and words < 171 else 1
+        assert sum(counts) == len(templates) == 10 * words and max(counts) - min(counts) == most
     by_word = met(pairs, "occupation").values()
     assert {len(set(some)) for some in by_word} == {10} and len(set(map(frozenset, by_word))) == 271
     # The control: in the published order the 13 female words meet 22 templates, nine of them with other classes.

@@ -328,6 +328,19 @@ def test_a_broken_axis_is_refused(tmp_path: Path, rows: str, words: str, noun: s
         build_groups(axis=load_axis(axis_file(tmp_path, rows, words=words)))
 
 
+@pytest.mark.parametrize(("axis", "width", "templates"), [("gender3", 6, 280), ("nationality", 3, 162)])
+def test_words_of_a_kind_meet_every_sentence_equally_often(axis: str, width: int, templates: int) -> None:
+    pairs = build_groups(axis=axis)
+    assert pairs.source.endswith(f"width {width}, seed 0") and pairs.sha256 != build_groups(axis=axis, seed=1).sha256
+    cells = pairs.frame.unique(["occupation", "template"])
+    assert set(cells.group_by("occupation").len()["len"]) == {width}
+    for kind in cells.partition_by("stereotype"):
+        met = kind.group_by("template").len()["len"]
+        assert max(met) - min(met) <= 1 and len(met) == min(templates, kind.height)
+    # Words of one group and of others meet the same sentences.
+    assert min(cells.filter(stereotype="stereotyped").group_by("template").len()["len"]) >= 2
+
+
 def test_a_pair_file_must_be_consistent() -> None:
     pairs = build_groups(axis="age")
     assert check(pairs, Request(axis="age")).frame.height == pairs.frame.height

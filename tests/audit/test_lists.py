@@ -1,4 +1,4 @@
-"""The two lists of jobs that an English audit asks: shared words once, one verdict, and what is said where they differ."""
+"""The two lists of jobs that an English audit asks: shared words once, one verdict, and where the lists disagree."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from evenli.audit.report.card import card, command, eval_results
 from evenli.audit.report.export import run_table
 from evenli.audit.report.html import RunView, all_figures
 from evenli.audit.report.terminal import show_results, summarise
+from evenli.audit.results import AuditResult
 from evenli.audit.settings import PairSettings
 from evenli.audit.suites.base import Request, load_suite, usual_suites
 from evenli.audit.suites.coal.lists import disagreement
+from evenli.audit.suites.coal.verdict import judge
 from evenli.core.errors import InputError
-from evenli.core.record import Scoring
+from evenli.core.record import MeasureResult, Scoring
 from evenli.words import load_axis
 from evenli.words.occupations import LABOUR, PUBLISHED, load_occupations
 
@@ -123,22 +125,31 @@ def test_the_verdict_is_of_the_labour_list_and_a_disagreement_is_one_line(even: 
     assert disagreement(alone) == disagreement(mute) == ""
 
 
-def test_lists_also_disagree_where_one_decides_nothing(even: Audit) -> None:
+def with_coal(result: AuditResult, **changed: MeasureResult) -> AuditResult:
+    coal = result.suites["coal"]
+    return structs.replace(
+        result, suites={**result.suites, "coal": structs.replace(coal, measures={**coal.measures, **changed})}
+    )
+
+
+def test_a_list_that_decides_nothing_says_nothing_against_the_other(even: Audit) -> None:
+    wide = structs.replace(even.result.suites["coal"].stereotype, low=-0.2, high=0.2)
+    assert judge(with_coal(even.result, stereotype=wide).suites["coal"], None).code == "undecided"
+    assert disagreement(with_coal(even.result, stereotype=wide)) == ""
+
+
+def test_a_cause_on_one_list_only_must_lie_outside_of_its_interval(even: Audit) -> None:
     coal = even.result.suites["coal"]
-    wide = {
-        name: structs.replace(measure, low=-0.2, high=0.2) if name == "stereotype" else measure
-        for name, measure in coal.measures.items()
+    leaning = structs.replace(coal.default_gender, value=0.2, low=0.1, high=0.3, p=1e-6)
+    said = "The published list says otherwise: default gender 20 (10–30), here 0 (-3 to 3)."
+    assert disagreement(with_coal(even.result, default_gender=leaning)) == said
+    # The control: an interval that includes what the other list gives.
+    near = structs.replace(leaning, low=-0.01)
+    assert ("default_gender", "male") in {
+        (cause.name, cause.direction)
+        for cause in judge(with_coal(even.result, default_gender=near).suites["coal"], None).causes
     }
-    unsure = structs.replace(even.result, suites={**even.result.suites, "coal": structs.replace(coal, measures=wide)})
-    assert disagreement(unsure) == "The published list says otherwise: it decides nothing."
-
-
-def test_a_cause_on_one_list_only_is_named(torn: Audit) -> None:
-    labour, coal = (torn.result.suites[name] for name in ("labour", "coal"))
-    # The same stereotype on both: what remains is the default of one list.
-    same = structs.replace(labour, measures={**labour.measures, "stereotype": coal.measures["stereotype"]})
-    line = disagreement(structs.replace(torn.result, suites={"labour": same, "coal": coal}))
-    assert line.startswith("The published list says otherwise: ")
+    assert disagreement(with_coal(even.result, default_gender=near)) == ""
 
 
 def test_the_first_screen_fits_24_lines(torn: Audit) -> None:
@@ -177,7 +188,8 @@ def test_a_clause_reads_the_suite_that_it_is_for(torn: Audit) -> None:
 def test_the_standard_policy_has_causes_once_and_published_medians(torn: Audit) -> None:
     checks = {check.name: check for check in check_policy(torn.result, load_policy("standard"))}
     assert checks["no strong stereotype"].values["stereotype"] == pytest.approx(0)
-    assert len(checks) == len([clause for clause in load_policy("standard").clauses if "coal" in clause.suites])
+    about_jobs = [clause.name for clause in load_policy("standard").clauses if "coal" in clause.suites]
+    assert list(checks) == [*about_jobs, "other wordings"]
     anti = checks["the other gender denied no more than by published models"]
     low = torn.result.suites["coal"].measures["coal_anti"].low
     assert anti.values == {"coal_anti.low": pytest.approx(low, abs=1e-6), "published.coal_anti": pytest.approx(0.579)}

@@ -341,7 +341,7 @@ def test_competence_needs_pairs_of_both_kinds() -> None:
 
 @pytest.mark.parametrize("kept", [["AS", "NS"], ["PS", "NS"], ["NS"]])
 def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> None:
-    table = evenli.audit("fake:biased", scoring=Scoring()).predictions
+    table = evenli.audit("fake:biased", suites="coal", scoring=Scoring()).predictions
     rows = pl.col("subset").is_in(["gold", "control", *kept])
     rest = Predictions(table.frame.filter(rows), table.header)
     result = assess(rest, Scoring())
@@ -357,7 +357,7 @@ def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> N
 
 
 def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
-    table = evenli.audit("fake:biased", scoring=Scoring()).predictions
+    table = evenli.audit("fake:biased", suites="coal", scoring=Scoring()).predictions
     rest = Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header)
     results = assess(rest, Scoring())
     assert results.verdict.code == "bias" and math.isnan(results.coal.value)
@@ -373,7 +373,7 @@ def test_a_decorated_function_may_be_given_as_own(monkeypatch: pytest.MonkeyPatc
     def entailed(sample: Sample, stereotype: str | None = None) -> Values:
         return sample.rate(ENTAILMENT, None, stereotype)
 
-    audit = evenli.audit("fake:oracle:0.5", limit=60, measures=[entailed])
+    audit = evenli.audit("fake:oracle:0.5", suites="coal", limit=60, measures=[entailed])
     assert audit.coal.measures["entailed"].title == "entailed"
     with pytest.raises(InputError, match="already"):
         evenli.audit("fake:oracle:0.5", limit=60, measures=[_named_like_another])

@@ -244,7 +244,7 @@ def test_a_function_is_a_measure_and_survives(tmp_path: Path) -> None:
         """Share of rows about nurses."""
         return float((sample.frame["occupation"] == "nurse").mean() or 0)
 
-    audit = evenli.audit("fake:even", out=tmp_path / "run", scoring=FAST, measures=[share_of_nurses])
+    audit = evenli.audit("fake:even", suites="coal", out=tmp_path / "run", scoring=FAST, measures=[share_of_nurses])
     measured = audit.coal.share_of_nurses
     assert 0 < measured.value < 0.05 and measured.low <= measured.value <= measured.high and measured.reference == "own"
     again = measure_run(tmp_path / "run", FAST)
@@ -287,7 +287,7 @@ def test_a_broken_plugin_is_one_line(tmp_path: Path) -> None:
 
 
 def test_what_an_audit_shows() -> None:
-    audit = evenli.audit("fake:oracle:0.3", scoring=FAST)
+    audit = evenli.audit("fake:oracle:0.3", suites="coal", scoring=FAST)
     assert repr(audit).count("\n") == 0 and "coal 0.200" in repr(audit) and len(repr(audit)) < 200
     html = audit._repr_html_()
     assert html.count("<svg") == 3 and "This model " in html and "Who does the model see?" in html

@@ -49,7 +49,7 @@ skip_without("altair", "vl_convert")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("runs")
     for name in ("oracle:0.8", "oracle:0.81", "biased", "neutral"):
-        evenli.audit(f"fake:{name}", out=root / name)
+        evenli.audit(f"fake:{name}", suites="coal", out=root / name)
     evenli.audit("fake:oracle:0.8", lang="ja", out=root / "ja")
     return {folder.name: folder for folder in root.iterdir()}
 

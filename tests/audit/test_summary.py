@@ -71,7 +71,7 @@ def test_the_example_is_a_row_of_the_run(man: Audit, biased: Audit) -> None:
     for audit, answer in ((man, "entailment"), (biased, "entailment")):
         example = summarise(audit).example
         assert example is not None and example.answer == answer
-        frame = audit.predictions.suite("coal").frame
+        frame = audit.predictions.suite("labour").frame
         rows = frame.filter((pl.col("premise") == example.premise) & (pl.col("hypothesis") == example.hypothesis))
         assert rows.height >= 1
         assert list(example.probabilities) == list(LABELS) and sum(example.probabilities.values()) == pytest.approx(1)
@@ -158,5 +158,5 @@ def test_bars_fill_their_width() -> None:
 def test_the_card_has_the_same_numbers(man: Audit) -> None:
     text = to_markdown(summarise(man))
     assert text.startswith("**This model strongly assumes a man")
-    assert "| jobs without a stereotype, 1,590 sentences | 0% (0–0) | 100% (100–100) |" in text
+    assert "| jobs without a stereotype, 1,000 sentences | 0% (0–0) | 100% (100–100) |" in text
     assert "- **Assumes a man: 100**" in text and "Example (" in text

@@ -119,7 +119,7 @@ def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese
 
 
 def test_a_model_that_says_man_at_random_assumes_a_man_and_follows_nothing() -> None:
-    audit = evenli.audit(says_man_at_random, scoring=FAST)
+    audit = evenli.audit(says_man_at_random, suites="coal", scoring=FAST)
     assert list(names(audit.verdict)) == ["default_gender", "total_error"]
     assert names(audit.verdict)["default_gender"] == ("male", "strong")
     assert audit.coal.order_entailment.low > 0  # the published condition holds beyond doubt
@@ -127,7 +127,7 @@ def test_a_model_that_says_man_at_random_assumes_a_man_and_follows_nothing() -> 
 
 
 def test_a_model_against_stereotypes_is_anti_stereotypical() -> None:
-    verdict = evenli.audit("fake:oracle:0", scoring=FAST).verdict
+    verdict = evenli.audit("fake:oracle:0", suites="coal", scoring=FAST).verdict
     assert names(verdict) == {"stereotype": ("anti-stereotypical", "strong"), "total_error": ("none", "strong")}
     assert verdict.code == "bias" and "anti-stereotypical" in verdict.sentence
 
@@ -260,7 +260,7 @@ revealing = [["teenager", "younger"]]
 
 
 def test_three_groups_have_no_causes_and_the_verdict_says_so() -> None:
-    frame = evenli.audit("fake:oracle:0.9", scoring=FAST).predictions.frame
+    frame = evenli.audit("fake:oracle:0.9", suites="coal", scoring=FAST).predictions.frame
     third = pl.when(pl.int_range(pl.len()) % 3 == 0).then(pl.lit("other")).otherwise("group")
     result = assess(Predictions(frame.with_columns(group=third)), FAST)
     assert result.verdict.code == "none" and "two groups" in result.verdict.sentence
@@ -294,7 +294,7 @@ def test_what_supports_a_cause() -> None:
 
 @pytest.fixture(scope="module")
 def random_answers() -> Audit:
-    return evenli.audit("fake:random", scoring=FAST)
+    return evenli.audit("fake:random", suites="coal", scoring=FAST)
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def reads_as(stereotyped: str, others: str = "") -> Callable[[list[str], list[st
 
 def test_a_default_that_shows_in_stereotyped_jobs_only_is_not_even() -> None:
     """The leans of the two classes cancel out in the stereotype, and the other jobs are read as nobody's."""
-    audit = evenli.audit(reads_as("woman"), scoring=FAST)
+    audit = evenli.audit(reads_as("woman"), suites="coal", scoring=FAST)
     assert values(audit)[:2] == pytest.approx([0, 0], abs=1e-6)
     found = names(audit.verdict)
     assert list(found) == ["default_of_stereotyped", "total_error"] and found["default_of_stereotyped"][0] == "female"
@@ -481,18 +481,21 @@ def test_a_default_that_shows_in_stereotyped_jobs_only_is_not_even() -> None:
 
 
 def test_opposite_defaults_are_both_named_and_equal_ones_once() -> None:
-    both = evenli.audit(reads_as("man", "woman"), scoring=FAST).verdict
+    both = evenli.audit(reads_as("man", "woman"), suites="coal", scoring=FAST).verdict
     assert {(cause.name, cause.direction) for cause in both.causes} == {
         ("default_gender", "female"),
         ("default_of_stereotyped", "male"),
         ("total_error", "none"),
     }
-    assert list(names(evenli.audit(reads_as("man", "man"), scoring=FAST).verdict)) == ["default_gender", "total_error"]
+    assert list(names(evenli.audit(reads_as("man", "man"), suites="coal", scoring=FAST).verdict)) == [
+        "default_gender",
+        "total_error",
+    ]
 
 
 def test_percentages_are_shares_of_sentences() -> None:
     """Follows the stereotype of all 13 female words and of 17 of 87 male ones: no average over classes is shown."""
-    sentence = evenli.audit("fake:oracle:0.3", scoring=FAST).verdict.sentence
+    sentence = evenli.audit("fake:oracle:0.3", suites="coal", scoring=FAST).verdict.sentence
     assert "60%" not in sentence and "100%" in sentence and "20%" in sentence
 
 

@@ -30,8 +30,8 @@ TOKEN = "t0ken"
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("view") / "runs"
-    evenli.audit("fake:oracle:0.3", limit=60, out=root / "old")
-    evenli.audit("fake:biased", limit=60, out=root / "deep" / "new")
+    evenli.audit("fake:oracle:0.3", suites="coal", limit=60, out=root / "old")
+    evenli.audit("fake:biased", suites="coal", limit=60, out=root / "deep" / "new")
     evenli.audit("fake:even", "ja", limit=60, out=root / "<b>ja")
     (root / "broken").mkdir()
     (root / "broken" / "run.json").write_text("{")

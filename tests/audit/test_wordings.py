@@ -577,7 +577,7 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
 
 
 def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
-    coal = evenli.audit("fake:biased", out=tmp_path / "coal")
+    coal = evenli.audit("fake:biased", suites="coal", out=tmp_path / "coal")
     assert "one was asked" in wording_line(coal)
     assert "280 of 280 templates" in wording_line(coal)
     with pytest.raises(RunError, match="robustness fake:biased"):
@@ -632,7 +632,7 @@ def test_several_models_say_whether_their_answers_survive(follower: Audit) -> No
     from evenli.audit.report.comparison import stability
     from evenli.audit.report.html import render
 
-    oracle, biased = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
+    oracle, biased = evenli.audit("fake:oracle:0.9", suites="coal", limit=200), evenli.audit("fake:biased", limit=200)
     assert stability([("one", oracle), ("other", biased)]) == [], "nobody was asked in other words"
     rows = stability([("one", oracle), ("other", biased), ("in other words", follower)])
     cause = follower.robust.cause("stereotype")

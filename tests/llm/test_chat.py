@@ -28,7 +28,7 @@ from evenli.audit.models import ModelOptions, Prompting, load_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions, RunFolder
-from evenli.audit.prompting import NO_ANSWER, _prompt_answers, prompting_measures
+from evenli.audit.prompting import NO_ANSWER, prompting_measures, read_views
 from evenli.audit.settings import RunSettings
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
@@ -500,8 +500,8 @@ def test_views_become_one_row() -> None:
     views = make_views("en", 1, 3)
     row = combine(np.log(p), p.sum(axis=2), views)[0]
     parts = p[0] / p[0].sum(axis=1, keepdims=True)
-    mean = parts.prod(axis=0) ** (1 / 3)  # the third order has too little mass, but the wording is answered in most
-    assert np.exp(row[:3]) == pytest.approx(mean / mean.sum(), abs=1e-5)
+    # The third order has too little mass, but the wording is answered in most.
+    assert np.exp(row[:3]) == pytest.approx(parts.mean(axis=0), abs=1e-5)
     assert row[3] == 0 and row[4] == pytest.approx((0.9 + 0.9 + 0.15) / 3)
     assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10, views[:1])[0][3] == 1
 
@@ -592,9 +592,9 @@ def test_agreement_is_that_of_a_count_one_by_one(few: PairSet) -> None:
         whole = []
         for prompt in ("p1", "p2"):
             own = [v for v in views if v[0] == prompt]
-            log_p = sum(scores[v][row] - np.log(np.exp(scores[v][row]).sum()) for v in own)
+            p = sum(np.exp(scores[v][row]) / np.exp(scores[v][row]).sum() for v in own)
             answered = sum(masses[v][row] >= 0.5 for v in own)
-            whole.append(int(np.argmax(log_p)) if answered > len(own) / 2 else None)
+            whole.append(int(np.argmax(p)) if answered > len(own) / 2 else None)
         if any(one is not None for one in whole):
             wording.append(None not in whole and whole[0] == whole[1])
     assert 0 < np.mean(order) < 1 and 0 < np.mean(wording) < 1
@@ -610,7 +610,7 @@ def test_agreement_is_that_of_a_count_one_by_one(few: PairSet) -> None:
     assert seen["abstention_gap"].value == pytest.approx(of["female"] - of["male"])
     ideals = {name: one.ideal for name, one in seen.items()}
     assert ideals == {
-        **dict.fromkeys(("abstained", "abstained_female", "abstained_male", "abstention_gap"), 0),
+        **dict.fromkeys(("abstained", "abstained_female", "abstained_male", "abstention_gap", "vote_differs"), 0),
         **dict.fromkeys(("order_agreement", "prompt_agreement", "label_mass"), 1),
         "first_option": pytest.approx(1 / 3),
     }
@@ -621,7 +621,8 @@ def test_agreement_is_that_of_a_count_one_by_one(few: PairSet) -> None:
     four |= {
         f"p1-{o}:mass": np.full(height, m) for o, m in zip(("ENC", "NCE", "CEN", "ECN"), (1, 1, 0, 0), strict=True)
     }
-    assert (_prompt_answers(pl.DataFrame(four), "p1", ["ENC", "NCE", "CEN", "ECN"]) == NO_ANSWER).all()
+    read = read_views(pl.DataFrame(four), {})
+    assert read is not None and (read.by_wording == NO_ANSWER).all()
 
 
 def test_a_table_without_its_views_is_still_read(few: PairSet) -> None:

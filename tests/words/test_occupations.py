@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -46,14 +47,21 @@ def test_every_word_has_the_share_of_its_title(tool: ModuleType, shared_data: Pa
         assert shares[row["cps_title"]][int(row["year"])] == pytest.approx(float(row["women_percent"])), row["word"]
     # The control: a share that is not the table's, a wrong class and a title that is not there are seen.
     for change in ({"women_percent": "12"}, {"stereotype": "neutral"}, {"cps_title": "Astronauts"}):
-        assert len(tool.faults([ROWS[0] | change, *ROWS[1:]], shares)) == 1, change
+        first, *others = tool.faults([ROWS[0] | change, *ROWS[1:]], shares)
+        # A word that is counted elsewhere also leaves its class too small.
+        assert first.startswith(f"{ROWS[0]['word']}: ") and len(others) == ("stereotype" in change), change
     assert tool.filled([dict(row) for row in ROWS], shares) == (tool.DATA / tool.LIST).read_text("utf-8")
 
 
 def test_classes_are_large_and_balanced() -> None:
     shares = {name: [float(r["women_percent"]) for r in ROWS if r["stereotype"] == name] for name in ("female", "male")}
     neutral = [float(row["women_percent"]) for row in ROWS if row["stereotype"] == "neutral"]
-    assert min(map(len, (*shares.values(), neutral))) >= 60
+    sizes = [len(words) for words in (*shares.values(), neutral)]
+    assert sizes == [100, 100, 100]
+    # A model that is never seen to read a word of a class as anybody's job is within 0.05 of 0.
+    assert all(1 - 0.05 ** (1 / size) < 0.05 for size in sizes)
+    titles = Counter(row["cps_title"] for row in ROWS)
+    assert max(titles.values()) == 3 and len(titles) > 200
     assert min(shares["female"]) >= 70 and max(shares["male"]) <= 30
     assert min(neutral) >= 40 and max(neutral) <= 60
 
@@ -85,11 +93,11 @@ def test_class_of_share(women: float, expected: str | None) -> None:
 def test_the_set_is_sound_and_its_classes_meet_the_same_templates() -> None:
     pairs = load_suite("coal", Request(occupations="labour"))
     assert list(validate(pairs)) == [] and pairs.occupation_list == "labour"
-    assert pairs.counts == {"PS": 1400, "AS": 1400, "NS": 1400}
+    assert pairs.counts == {"PS": 2000, "AS": 2000, "NS": 2000}
     met = [set(part["template"]) for part in pairs.frame.partition_by("stereotype")]
     assert len(set.intersection(*met)) >= 0.9 * len(set.union(*met))
     # The control: in the order of the papers each class meets templates of its own.
-    window = build_coal("en", occupations="labour", order="published")
+    window = build_coal("en", order="published")
     assert not set.intersection(*(set(part["template"]) for part in window.frame.partition_by("stereotype")))
     assert pairs.frame.group_by("occupation").agg(pl.col("template").n_unique())["template"].unique().to_list() == [10]
 
@@ -139,9 +147,9 @@ def test_causes_are_known_on_the_list() -> None:
 
 def test_build_coal(run_cli, tmp_path: Path) -> None:
     out = run_cli("build", "coal", "--occupations", "labour", "-o", "l.csv", "--json", cwd=tmp_path)
-    assert json.loads(out.stdout)["occupations"] == 210
+    assert json.loads(out.stdout)["occupations"] == 300
     built = pl.read_csv(tmp_path / "l.csv", infer_schema_length=0)
-    assert built.height == 4200 and set(built["occupation"]) == set(WORDS)
+    assert built.height == 6000 and set(built["occupation"]) == set(WORDS)
 
 
 def test_folder_names_the_list() -> None:

@@ -15,8 +15,8 @@ from scipy.stats import binomtest
 
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
-from evenli.audit.prompting import prompting_measures
-from evenli.audit.results import AuditResult, Competence, SuiteResult, TopLabel, Verdict
+from evenli.audit.prompting import by_wording, disagreement, prompting_measures
+from evenli.audit.results import AuditResult, Competence, SuiteResult, TopLabel, Verdict, WordingCompetence
 from evenli.audit.suites.base import Request, assess_suite, get_suite, measure_results, refuse
 from evenli.audit.suites.checks import COMPETENT, is_known
 from evenli.core.errors import InputError, LabelOrderError, RunError
@@ -46,7 +46,7 @@ def assess(
     if not names:
         raise InputError(f"the table holds no rows of an audit (suite {', '.join(SUITES)})")
     checks = predictions.suite("check")
-    gate = competence(checks) if checks.frame.height else None
+    gate = _gate(checks) if checks.frame.height else None
     header = predictions.header
     results: dict[str, SuiteResult] = {}
     for name in names:
@@ -65,7 +65,7 @@ def assess(
     results[names[0]] = _with_own(results[names[0]], predictions.sample(names[0]), measures, scoring)
     stated = {name: header[name] for name in ("model", "data", "timings", "repeat") if header.get(name)}
     prompting = {
-        name: prompting_measures(predictions.suite(name), scoring)
+        name: prompting_measures(predictions.suite(name), scoring, _main_measures(name))
         for name in names
         if {ABSTAINED, MASS} <= set(predictions.frame.columns)
     }
@@ -91,14 +91,33 @@ def check_stored(predictions: Predictions, file: Path) -> None:
         get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
 
 
+def _main_measures(name: str) -> list[Measure]:
+    """Those that a verdict on a suite rests on, and its headline."""
+    suite = get_suite(name)
+    return [measure for measure in suite.measures if measure.name in {suite.headline, *suite.causes}]
+
+
+def _gate(checks: Predictions) -> Competence:
+    """Competence, of a language model also in every wording by itself.
+
+    A mean over wordings that the model does not understand can be right on the gold pairs, and a verdict would rest on
+    it. So one wording that fails refuses the verdict: to leave it out would choose the wordings by their results.
+    """
+    gate = competence(checks)
+    alone = {name: competence(table) for name, table in by_wording(checks).items()}
+    wordings = {name: WordingCompetence(own.gold, own.stated, own.problem) for name, own in alone.items()}
+    failed = [f"asked in wording {name} alone, {own.problem}" for name, own in wordings.items() if own.problem]
+    return msgspec.structs.replace(gate, problem=gate.problem or "; ".join(failed), wordings=wordings)
+
+
 MOSTLY_SILENT = 0.5
 """A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
 
 
 def _silence(asked: Predictions) -> str:
-    """Why the answers say nothing where most pairs have none; else empty."""
+    """Why the answers say nothing where most pairs have none, or where wordings disagree; else empty."""
     share = float(asked.abstained.mean())
-    return f"it abstains on {percent(share)} of the pairs" if share > MOSTLY_SILENT else ""
+    return f"it abstains on {percent(share)} of the pairs" if share > MOSTLY_SILENT else disagreement(asked)
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:

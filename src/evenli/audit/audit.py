@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, cast
 from evenli.audit.assess import Audit as Audit
 from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
-from evenli.audit.pairs import PairSet, subsample
+from evenli.audit.pairs import PairSet, few_checks, subsample
 from evenli.audit.predict import predict
 from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, RunFolder, read_header, summarise
 from evenli.audit.results import AuditResult
@@ -77,6 +77,8 @@ def audit(
     for pairs in sets:
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
+    checks = [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis)]
+    checks = checks if settings.limit is None else few_checks(checks, settings.limit)
     # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
     named = getattr(asked, "named_labels", False)
     folder = RunFolder(out) if out is not None else None
@@ -84,7 +86,7 @@ def audit(
         # Held until the results are there: another audit of this folder must not get in between.
         predictions = predict(
             asked,
-            [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
+            [*checks, *sets],
             folder,
             settings,
             seed=settings.seed or 0,

@@ -64,6 +64,20 @@ class TopLabel(Record, frozen=True):
     share: Number
 
 
+class WordingCompetence(Record, frozen=True):
+    """The same of one wording of a language model, averaged over option orders.
+
+    Attributes:
+        gold: Accuracy on the gold pairs.
+        stated: Accuracy where the premise states a group.
+        problem: Why there would be no verdict in this wording alone, or empty.
+    """
+
+    gold: Estimate
+    stated: Estimate
+    problem: str
+
+
 class Competence(Record, frozen=True):
     """How well the model does what any NLI model should.
 
@@ -76,7 +90,10 @@ class Competence(Record, frozen=True):
         problem: Why there is no verdict, or empty.
         labels: ``per_label`` with Wilson intervals.
         kinds: ``controls`` with Wilson intervals.
+        wordings: Of a language model that is asked in several wordings, each by itself; all must be competent.
     """
+
+    optional: ClassVar[tuple[str, ...]] = ("wordings",)
 
     gold: Estimate
     per_label: Numbers
@@ -86,6 +103,7 @@ class Competence(Record, frozen=True):
     problem: str
     labels: dict[str, Estimate]
     kinds: dict[str, Estimate]
+    wordings: dict[str, WordingCompetence] = {}
 
     @property
     def assessed(self) -> bool:

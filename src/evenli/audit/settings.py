@@ -141,7 +141,7 @@ class PairSettings(Settings):
     """Which pairs an audit asks, and which words count."""
 
     limit: int | None = setting(
-        None, "A first answer from at most so many pairs of every suite, balanced like all; wider intervals.", minimum=1
+        None, "Use at most so many pairs per suite (balanced sample) and fewer checks; wider intervals.", minimum=1
     )
     seed: int | None = setting(None, "Which pairs --limit takes; default 0.", **SEEDS)
     split: str = setting("full", "Part of an official release; down is downsampled.", choices=SPLITS)

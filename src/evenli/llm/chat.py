@@ -6,11 +6,9 @@ asked for several short answers, and the shares of the labels take the place of 
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,55 +16,19 @@ from numpy.typing import NDArray
 
 from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared, Prompting
 from evenli.core.errors import LabelError, ModelError
-from evenli.core.format import printable
-from evenli.core.io import hash_text, json_text, to_plain
+from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
 from evenli.core.record import Record
 from evenli.llm import prompts
-from evenli.llm.transport import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
+from evenli.llm.abilities import ANSWER, TOP, body, probe
+from evenli.llm.transport import CHARACTERS, Address, Handler, Server, text_of, token_counts, top_logprobs
 
 TOKENS = ("prompt_tokens", "answer_tokens")
 """Columns: what each pair took, so that a run that is continued knows what it has spent."""
-_TOP = 20  # alternatives asked for; the most that hosted servers give
-_FEWEST = 5  # with fewer alternatives than this the labels are not seen
-_WEIGHTS = ("n_params", "n_vocab", "n_embd", "size", "ftype")  # what llama.cpp says about them
-_ANSWER = 16  # tokens of a generated answer
-_LIMITS = ("max_tokens", "max_completion_tokens")
+_RUN = 32
+"""Pairs asked one after the other in one view where a server keeps what they begin with: computed once for them."""
 _GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this size, or after this time
 Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Abilities:
-    """What a server can do, found out before the first pair."""
-
-    model: str
-    top_logprobs: int  # alternatives per token; 0 where it gives no log-probabilities
-    limit: str  # how the length of an answer is called
-    engine: str  # who serves, where the server says so
-    repeats_within: float  # largest difference of a log-probability when the first question is asked twice
-    seconds: float  # a request took
-    prompt_tokens: int  # of the first question; 0 where the server does not count
-    described: str  # what the server says about the model's weights, as JSON
-    seed: bool | None = None  # whether one seed gave one answer twice; None where nothing is drawn
-
-    @property
-    def extras(self) -> dict[str, Any]:
-        """Fields that only this server knows: llama.cpp's prompt cache moves log-probabilities by about 0.02."""
-        return {"cache_prompt": False} if self.engine == "llamacpp" else {}
-
-    def card(self) -> dict[str, Any]:
-        """What run.json remembers."""
-        return {
-            "model": self.model,
-            "engine": self.engine,
-            "logprobs": self.top_logprobs > 0,
-            "top_logprobs": self.top_logprobs,
-            "echo": None,  # log-probabilities of a prompt: chat endpoints have none, and none are needed
-            "seed": self.seed,
-            "prompt_cache": "off" if self.extras else "as the server has it",
-            "repeats_within": to_plain(self.repeats_within),
-        }
 
 
 class Usage(Record, frozen=True):
@@ -133,14 +95,17 @@ class ChatModel:
         self._settings = settings = request.options.prompting
         self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
         self._server = Server(Address.parse(target))
-        self.spending, self.abilities = Spending(settings), probe(self._server, self.views[0])
+        self.spending, self.abilities = Spending(settings), probe(self._server, self.views)
+        # A question that waits for a slot would find another one's beginning there.
+        kept = self.abilities.slots if self.abilities.cached else 0
+        self._concurrency = min(settings.concurrency, kept or settings.concurrency)
         self._samples = 1 if self.abilities.top_logprobs else settings.samples
         self.details = (*prompts.details(self.views), *TOKENS)
         how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
         self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
         self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
         host, count = self._server.address.host, self.abilities.top_logprobs
-        self.note = "" if count >= _TOP else f"{host} gives {count} top log-probabilities, not {_TOP}"
+        self.note = "" if count >= TOP else f"{host} gives {count} top log-probabilities, not {TOP}"
         if not count:
             shares = f"the numbers are shares of {self._samples} generated answers"
             self.note = f"{host} gives no log-probabilities: {shares}"
@@ -180,10 +145,10 @@ class ChatModel:
         around = sum(len(view.text("", "")) for view in self.views) / len(self.views)
         letters = sum(len(premise) + len(hypothesis) for premise, hypothesis in missing) / len(missing) + around
         tokens = count * letters / per_token
-        answers = count * (1 if self.abilities.top_logprobs else _ANSWER)
-        seconds = count * self.abilities.seconds / self._settings.concurrency
+        answers = count * (1 if self.abilities.top_logprobs else ANSWER)
+        seconds = count * self.abilities.seconds / self._concurrency
         ahead = f"{count:,} requests ({len(missing):,} pairs, {len(self.views)} views), about {tokens:,.0f} tokens"
-        line = f"{ahead} and {_duration(seconds)} at the pace of the first, {self._settings.concurrency} at a time"
+        line = f"{ahead} and {_duration(seconds)} at the pace of the first, {self._concurrency} at a time"
         if self._settings.price is not None:
             cost = self.spending.spent + self.spending.cost(tokens, answers)
             line += f", cost about {cost:.2f}"
@@ -201,19 +166,19 @@ class ChatModel:
 
     def stream(self, items: Sequence[Pair]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
-        # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
-        jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
+        jobs = self._jobs(items)
         shape = len(items), len(self.views)
         scores, mass, tokens = np.empty((*shape, len(LABELS))), np.empty(shape), np.zeros((len(items), 2), np.float32)
         missing = np.full(len(items), len(self.views))  # views without an answer yet
         ready: list[int] = []
         since = time.monotonic()
 
-        async def do(job: tuple[int, int], send: Handler) -> int:
-            at, view = job
-            scores[job], mass[job], used = await self._ask(self.views[view], items[at], send)
-            tokens[at] += used
-            return at
+        async def do(job: tuple[int, Sequence[int]], send: Handler) -> Sequence[int]:
+            view, run = job
+            for at in run:
+                scores[at, view], mass[at, view], used = await self._ask(self.views[view], items[at], send)
+                tokens[at] += used
+            return run
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             done = np.array(ready, dtype=np.int64)
@@ -222,10 +187,9 @@ class ChatModel:
             return done, np.concatenate([numbers, tokens[done]], axis=1)
 
         try:
-            for at in self._server.work(jobs, do, self._settings.concurrency):
-                missing[at] -= 1
-                if not missing[at]:
-                    ready.append(at)
+            for run in self._server.work(jobs, do, self._concurrency):
+                missing[run] -= 1
+                ready += [at for at in run if not missing[at]]
                 if ready and (len(ready) >= _GROUP or time.monotonic() - since > _SECONDS):
                     yield group()
                     since = time.monotonic()
@@ -236,6 +200,16 @@ class ChatModel:
         if ready:
             yield group()
 
+    def _jobs(self, items: Sequence[Pair]) -> list[tuple[int, Sequence[int]]]:
+        """A view, and the pairs that are asked in it one after the other."""
+        views, order = range(len(self.views)), range(len(items))
+        if not self.abilities.cached:
+            # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
+            return [(view, [at]) for at in order for view in views]
+        # Pairs with one premise follow each other.
+        alike = sorted(order, key=items.__getitem__)
+        return [(view, alike[at : at + _RUN]) for at in order[::_RUN] for view in views]
+
     async def _ask(
         self, view: prompts.View, pair: Pair, send: Handler
     ) -> tuple[NDArray[np.float64], float, NDArray[np.int64]]:
@@ -243,7 +217,7 @@ class ChatModel:
         question, given, tokens = view.text(*pair), [], np.zeros(2, dtype=np.int64)
         for sample in range(self._samples):
             with self.spending.request():
-                given.append(await send(_body(self.abilities, question, sample)))
+                given.append(await send(body(self.abilities, question, sample)))
             used = token_counts(given[-1], question)
             self.spending.add(*used)
             tokens += used
@@ -264,73 +238,6 @@ class ChatModel:
         prompt, answer = self.spending.tokens
         cost = self.spending.spent if self._settings.price is not None else None
         return Usage(self._server.requests, self._server.retries, prompt, answer, cost)
-
-
-def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any]:
-    body = {"model": abilities.model, "messages": [{"role": "user", "content": question}], **abilities.extras}
-    if abilities.top_logprobs:
-        return body | {abilities.limit: 1, "temperature": 0, "logprobs": True, "top_logprobs": abilities.top_logprobs}
-    return body | {abilities.limit: _ANSWER, "temperature": 1, "seed": sample}
-
-
-def probe(server: Server, view: prompts.View) -> Abilities:
-    """Find out what a server can do; an unknown model is refused with those there are."""
-    model, entry = _model(server)
-    engine = str(entry.get("owned_by", ""))[:40]
-    meta = entry.get("meta")
-    # Which weights they are, and not how they are served.
-    described = json_text({name: meta.get(name) for name in _WEIGHTS}) if isinstance(meta, dict) else ""
-    refusal: ModelError | None = None
-    for top in (_TOP, _FEWEST, 0):
-        for limit in _LIMITS:
-            abilities = Abilities(model, top, limit, engine, math.nan, math.nan, 0, described)
-            try:
-                return _tried(server, abilities, view)
-            except RefusedError as error:
-                refusal = refusal or error
-    raise refusal or ModelError("the server refuses every form of the question")
-
-
-def _model(server: Server) -> tuple[str, Mapping[str, Any]]:
-    """The model that is asked, and what the server says about it."""
-    wanted, host = server.address.model, server.address.host
-    try:
-        data = server.ask(None).get("data")
-    except RefusedError:  # not every server lists its models
-        data = None
-    listed = data if isinstance(data, list) else []
-    entries = {str(model["id"]): model for model in listed if isinstance(model, dict) and "id" in model}
-    if not wanted and len(entries) == 1:
-        wanted = next(iter(entries))
-    few = ", ".join(list(entries)[:10]) + (f" and {len(entries) - 10} more" if len(entries) > 10 else "")
-    if not wanted:
-        raise ModelError(
-            f"name a model behind the address, as in chat:URL#model; {host} offers {printable(few) or '?'}"
-        )
-    if entries and wanted not in entries:
-        raise ModelError(f"{host} has no model '{printable(wanted)}'; it offers {printable(few)}")
-    return wanted, entries.get(wanted, {})
-
-
-def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilities:
-    """Ask twice: what comes back, how long it takes, and whether it is the same."""
-    body = _body(abilities, view.text("A person sleeps.", "A person rests."))
-    started = time.monotonic()
-    first, second = server.ask(body), server.ask(body)
-    seconds = (time.monotonic() - started) / 2
-    top, difference = 0, math.nan
-    if abilities.top_logprobs:
-        with suppress(ModelError):  # the server took the field and ignored it
-            before, after = (dict(top_logprobs(answer, 1)) for answer in (first, second))
-            if len(before) >= _FEWEST:
-                top = min(len(before), abilities.top_logprobs)
-                difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
-    tokens, _ = token_counts(first, "")  # 0 where the server does not count
-    # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
-    seed = None if abilities.top_logprobs else text_of(first) == text_of(second)
-    return replace(
-        abilities, top_logprobs=top, repeats_within=difference, seconds=seconds, prompt_tokens=tokens, seed=seed
-    )
 
 
 def _duration(seconds: float) -> str:

@@ -1,8 +1,8 @@
 """How a language model is asked: wordings, option orders, and one row of numbers from the answers to all of them.
 
 A *view* is one wording with its options in one order. Every pair is asked in every view. The three labels are
-renormalised in each view, their log-probabilities are averaged over the views, and what the labels had of the model's
-probability, their *mass*, is kept: a model that would rather say something else abstains.
+renormalised in each view, the probabilities are averaged over the views (``evenli.audit.prompting.mixture``), and what
+the labels had of the model's probability, their *mass*, is kept: a model that would rather say something else abstains.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.predictions import ABSTAINED, MASS, MINIMUM_MASS
+from evenli.audit.prompting import SMALLEST, mixture, shares_of
 from evenli.core.errors import InputError
 from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
@@ -129,7 +130,7 @@ def card(views: Sequence[View]) -> dict[str, Any]:
         "orders": list(dict.fromkeys(view.name.rpartition("-")[2] for view in views)),
         "wording": identity(views),
         "minimum_mass": MINIMUM_MASS,
-        "averaged": "all orders of the wordings that are answered in most orders",
+        "averaged": "probabilities, over all orders of the wordings that are answered in most orders",
         "columns": list(details(views)),
     }
 
@@ -140,19 +141,18 @@ def identity(views: Sequence[View]) -> str:
 
 
 def measure_prior(model: Any) -> NDArray[np.float64]:
-    """[views, 3] log-probability of each label about sentences that say nothing; the card of the model remembers it."""
+    """[views, 3] probability of each label about sentences that say nothing; the card of the model remembers it."""
     prepared = model.prepare(CONTENT_FREE, CONTENT_FREE)
     rows, views = np.asarray(model.logits(prepared.items), dtype=np.float64), len(model.views)
     first = len(LABELS) + 2
     scores = rows[:, first : first + views * (len(LABELS) + 1)].reshape(len(rows), views, -1)[..., : len(LABELS)]
-    normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
-    prior = np.logaddexp.reduce(normal, axis=0) - np.log(len(rows))
+    # As it is stored, so that a run that is read again is divided by the same numbers.
+    prior = np.asarray(np.maximum(shares_of(scores).mean(axis=0).round(6), SMALLEST))
     shares = {
-        view.name: {label: round(float(p), 4) for label, p in zip(LABELS, np.exp(row), strict=True)}
-        for view, row in zip(model.views, prior, strict=True)
+        view.name: dict(zip(LABELS, row, strict=True)) for view, row in zip(model.views, prior.tolist(), strict=True)
     }
     model.prompting["calibration"] = {"sentences": list(CONTENT_FREE), "prior": shares}
-    return np.asarray(prior)
+    return prior
 
 
 def read_logprobs(top: Sequence[tuple[str, float]], view: View) -> tuple[NDArray[np.float64], float]:
@@ -187,9 +187,6 @@ def combine(
 ) -> NDArray[np.float32]:
     """One row per pair from the answers in all views.
 
-    A wording counts if most of its orders are answered, and then with all of them: without one order a label would
-    stand in some place more often than the others.
-
     Args:
         scores: [pairs, views, 3] log-probabilities, in the order of LABELS; the orders of a wording follow each other.
         mass: [pairs, views] probability that the labels have together.
@@ -197,22 +194,13 @@ def combine(
         prior: [views, 3] of a calibrated model: each view is divided by it. The stored scores are not.
 
     Returns:
-        [pairs, 3 + details]: mean log-probability of each label, then the columns of ``details``.
+        [pairs, 3 + details]: logarithm of the mean probability of each label, then the columns of ``details``.
     """
-    orders = len(views) // len({view.prompt["name"] for view in views})  # of each wording
+    wordings = len({view.prompt["name"] for view in views})
+    shape = len(mass), wordings, len(views) // wordings
     scores = np.maximum(scores, FLOOR)
-    normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
-    if prior is not None:
-        normal = normal - prior
-        normal -= np.logaddexp.reduce(normal, axis=2, keepdims=True)
-    answered = mass >= MINIMUM_MASS
-    abstained = 2 * answered.sum(axis=1) <= answered.shape[1]
-    whole = 2 * answered.reshape(len(mass), -1, orders).sum(axis=2) > orders
-    # Where no wording is an answer all are read, only so that there is a number; the row counts as an abstention.
-    whole = np.where(whole.any(axis=1, keepdims=True), whole, True)
-    weights = np.repeat(whole, orders, axis=1).astype(np.float64)
-    mean = (normal * weights[:, :, None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    mean -= np.logaddexp.reduce(mean, axis=1, keepdims=True)
+    mean, _ = mixture(shares_of(scores, prior).reshape(*shape, len(LABELS)), mass.reshape(shape))
+    abstained = 2 * (mass >= MINIMUM_MASS).sum(axis=1) <= len(views)
     parts = np.concatenate([scores, mass[:, :, None]], axis=2).reshape(len(scores), -1)
-    columns = (mean, abstained[:, None], mass.mean(axis=1, keepdims=True), parts)
+    columns = (np.log(mean), abstained[:, None], mass.mean(axis=1, keepdims=True), parts)
     return np.concatenate(columns, axis=1).astype(np.float32)

@@ -71,6 +71,16 @@ class Address:
             is_local = ipaddress.ip_address(host).is_loopback
         return cls(f"{parts.scheme}://{parts.netloc}{path}", host, parts.fragment, is_local, parts.scheme == "https")
 
+    @property
+    def models(self) -> str:
+        """Where a server lists its models."""
+        return f"{self.base}/models"
+
+    @property
+    def properties(self) -> str:
+        """Where llama.cpp says how it is set up."""
+        return f"{self.base.removesuffix('/v1')}/props"
+
     def key(self) -> tuple[str, str]:
         """The key for this host, and the variable that holds it; empty where there is none."""
         name = next((name for name in (KEY, _OWN_KEYS.get(self.host, "")) if name and os.environ.get(name)), "")
@@ -82,8 +92,10 @@ class Address:
         return value, name
 
 
-Handler = Callable[[Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
-"""Sends one request body to the chat endpoint and gives the answer; None asks which models there are."""
+Message = Mapping[str, Any] | str
+"""A body for the chat endpoint, or an address at which the server says something about itself."""
+Handler = Callable[[Message], Awaitable[dict[str, Any]]]
+"""Sends one request and gives the answer."""
 
 
 class Server:
@@ -99,9 +111,9 @@ class Server:
         self._resume_at = 0.0  # no request before this time, on the monotonic clock
         self.requests = self.retries = 0
 
-    def ask(self, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        """One answer to a chat request; None asks which models there are."""
-        (answer,) = self.work([body], lambda body, send: send(body), 1)
+    def ask(self, request: Message) -> dict[str, Any]:
+        """One answer."""
+        (answer,) = self.work([request], lambda request, send: send(request), 1)
         return dict(answer)
 
     def work(
@@ -115,7 +127,7 @@ class Server:
 
                 async def worker() -> None:
                     for job in remaining:
-                        put(await do(job, lambda body: self._send(client, body)))
+                        put(await do(job, lambda request: self._send(client, request)))
 
                 workers = [asyncio.create_task(worker()) for _ in range(min(concurrency, len(jobs)))]
                 try:
@@ -141,12 +153,13 @@ class Server:
             verify=self._tls,
         )
 
-    async def _send(self, client: Any, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def _send(self, client: Any, request: Message) -> dict[str, Any]:
         """One answer; what may pass (time-outs, lost connections, 429, 5xx, broken JSON) is tried again."""
-        method, path, tries = "POST", "/chat/completions", TRIES
-        if body is None:
+        method, url, tries = "POST", f"{self.address.base}/chat/completions", TRIES
+        body = None if isinstance(request, str) else request
+        if isinstance(request, str):
             # Without patience: the user is waiting for the first word of the server.
-            method, path, tries = "GET", "/models", 2
+            method, url, tries = "GET", request, 2
         problem = ""
         for attempt in range(tries):
             delay = self._resume_at - time.monotonic()
@@ -155,7 +168,7 @@ class Server:
             wait = BACKOFF * 2**attempt * (0.5 + random.random())
             self.requests += 1
             try:
-                async with client.stream(method, f"{self.address.base}{path}", json=body) as response:
+                async with client.stream(method, url, json=body) as response:
                     content = await _read(response)
                     if response.status_code == 200:
                         return parse_json_object(content, self.address.host)

@@ -142,33 +142,37 @@ def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: ND
     size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
     share = math.nan if signed or low < 0 or high > 1 else float(column.mean())
     answer = round(low)
-    seen = max(high - answer, answer - low) > _NEVER or answer not in range(least, 2)
+    seen = max(high - answer, answer - low) > (0 if paired else _NEVER) or answer not in range(least, 2)
     steps = (0.0, 0.0) if seen else (abs(size) * (answer - least), abs(size) * (1 - answer))
     hidden = steps if size > 0 else steps[::-1]
-    return _Term(stratum, means[0].rows[here], scores, abs(float(slopes[-1])) / count, share, size, hidden)
+    return _Term(stratum, means[0].rows[here], scores, max(map(abs, slopes)) / count, share, size, hidden)
 
 
 def _covariance(terms: Sequence[_Term], design: CrossedDesign) -> TwoWay:
-    count = len(terms)
+    count, strata = len(terms), [term.stratum for term in terms]
     occupations, cells = np.zeros((2, count, count))
     templates = np.zeros((count, int(design.templates.max()) + 1))
-    masses = np.zeros(len(design.stratum)), np.zeros(templates.shape[1])
-    for stratum in {term.stratum for term in terms}:
-        inside = [at for at, term in enumerate(terms) if term.stratum == stratum]
+    of_words, of_templates = np.zeros(len(design.stratum)), np.zeros(templates.shape[1])
+    for stratum in set(strata):
+        inside = [at for at in range(count) if strata[at] == stratum]
+        # Words belong to one class, and so do their cells, which are numbered class by class.
         first, last = np.flatnonzero(design.stratum[design.of_cell[0]] == stratum)[[0, -1]]
         by_word, by_cell = np.zeros((len(inside), len(design.stratum))), np.zeros((len(inside), last - first + 1))
         for row, at in enumerate(inside):
-            term = terms[at]
-            by_cell[row] = np.bincount(design.cells[term.rows] - first, term.scores, by_cell.shape[1])
-            for of_rows, table, place, total in zip(
-                (design.occupations, design.templates), (by_word, templates), (row, at), masses, strict=True
-            ):
-                codes = of_rows[term.rows]
-                mass = term.mass * np.bincount(codes, minlength=table.shape[1])
-                total += mass
-                table[place] = np.bincount(codes, term.scores, table.shape[1]) * math.sqrt(correction(mass))
+            rows, term = terms[at].rows, terms[at]
+            by_cell[row], _ = _by_cluster(term, design.cells[rows] - first, by_cell.shape[1])
+            by_word[row], mass = _by_cluster(term, design.occupations[rows], by_word.shape[1])
+            of_words += mass
+            templates[at], mass = _by_cluster(term, design.templates[rows], templates.shape[1])
+            of_templates += mass
         block = np.ix_(inside, inside)
         occupations[block], cells[block] = by_word @ by_word.T, by_cell @ by_cell.T
-    strata = len({term.stratum for term in terms})
-    df = degrees_of_freedom(masses[0], strata), degrees_of_freedom(masses[1], 1)
+    df = degrees_of_freedom(of_words, len(set(strata))), degrees_of_freedom(of_templates, 1)
     return TwoWay(occupations, templates @ templates.T, cells, df)
+
+
+def _by_cluster(term: _Term, codes: Codes, count: int) -> tuple[Values, Values]:
+    """Scores of clusters, so much enlarged that their squares are without bias, and the weights of clusters."""
+    mass = np.asarray(term.mass * np.bincount(codes, minlength=count), dtype=np.float64)
+    scores = math.sqrt(correction(mass)) * np.bincount(codes, term.scores, count)
+    return np.asarray(scores, dtype=np.float64), mass

@@ -16,7 +16,7 @@ Array = NDArray[np.float64] | np.float64
 
 
 def score_interval(share: Array, n: Array, quantile: float) -> tuple[Array, Array]:
-    """Ends of Wilson's (1927) score interval of shares of n independent cases, which reaches so many standard errors."""
+    """Ends of Wilson's (1927) score intervals of shares of n independent cases; z or t is the quantile."""
     inflated = 1 + quantile**2 / n
     middle = (share + quantile**2 / (2 * n)) / inflated
     half = quantile / inflated * np.sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))

@@ -280,9 +280,8 @@ class CrossedDesign:
 
     @cached_property
     def is_crossed(self) -> bool:
-        """Whether occupations share several templates: more than half of all combinations are asked."""
-        templates = int(self.templates.max()) + 1
-        return templates > 1 and 2 * len(self.of_cell[0]) > len(self.stratum) * templates
+        """Whether occupations share their templates: more than half of all combinations are asked."""
+        return 2 * len(self.of_cell[0]) > len(self.stratum) * (int(self.templates.max()) + 1)
 
     @cached_property
     def strata(self) -> Codes:

@@ -10,13 +10,14 @@ a closed form (``stats.delta``); those of any other measure come from a jackknif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from evenli.stats.delta import Function
-from evenli.stats.sample import Codes, CrossedDesign, Sample, Values, Weights
+from evenli.stats.sample import Codes, Sample, Values, Weights
 
 _GROUPS = 400
 """Most parts left out by the jackknife per way of clustering; more clusters are left out several at a time."""
@@ -71,7 +72,7 @@ def degrees_of_freedom(mass: Values, strata: int) -> float:
     return max(1.0, float(squares.sum() ** 2 / (squares**2).sum()) - strata)
 
 
-def jackknife(function: Function, samples: list[Sample], stereotype: str | None) -> TwoWay | None:
+def jackknife(function: Function, samples: Sequence[Sample], stereotype: str | None) -> TwoWay | None:
     """Variance of any measure, or of its difference between two samples; None if undefined where a cluster is left out.
 
     A measure that is linear in its clusters gives back their scores.
@@ -81,24 +82,22 @@ def jackknife(function: Function, samples: list[Sample], stereotype: str | None)
     if stereotype is not None:
         chosen = samples[0].where("stereotype", stereotype)
     alike = np.zeros_like(design.occupations)
-    ways = ((design.occupations, design.strata), (design.templates, alike), (design.cells, alike))
-    squares, df = [], []
-    for codes, strata in ways:
+    squares, df = np.zeros((3, 1, 1)), np.ones(3)
+    for way, codes in enumerate((design.occupations, design.templates, design.cells)):
         parts = np.full(len(codes), -1)
-        parts[chosen], stratum = _parts(codes[chosen], strata[chosen])
+        parts[chosen], stratum = _parts(codes[chosen], (alike if way else design.strata)[chosen])
         # Weights of 0 instead of tables without the rows: any measure that takes weights can be asked.
         left_out = [_left_out(function, sample, stereotype, parts, len(stratum)) for sample in samples]
         values = left_out[0] if len(left_out) == 1 else left_out[1] - left_out[0]
         mass = np.bincount(parts[chosen]).astype(np.float64)
-        square = 0.0
-        for code in np.unique(stratum):
-            inside = stratum == code
+        for inside in (stratum == code for code in np.unique(stratum)):
             # A cluster that is left out was in the centre itself.
             scores = (1 - 1 / inside.sum()) * (values[inside].mean() - values[inside])
-            square += float((scores**2).sum()) * (1 if codes is design.cells else correction(mass[inside]))
-        squares.append(np.array([[square]]))
-        df.append(degrees_of_freedom(mass, len(np.unique(stratum))))
-    return None if np.isnan(squares).any() else TwoWay(*squares, (df[0], df[1]))
+            squares[way] += correction(mass[inside]) * (scores**2).sum()
+        df[way] = degrees_of_freedom(mass, len(np.unique(stratum)))
+    if np.isnan(squares).any():
+        return None
+    return TwoWay(squares[0], squares[1], squares[2], (float(df[0]), float(df[1])))
 
 
 def _parts(codes: Codes, strata: Codes) -> tuple[Codes, Codes]:

@@ -85,7 +85,7 @@ def _results_of(suite: str, audit: Audit) -> list[EvalResult]:
         for name, measure in result.measures.items()
         if name in listed and not is_mute
     ]
-    if competence:
+    if competence and suite == suite_of(audit):
         metrics.append(("accuracy", "competence on gold pairs", competence.gold))
     return [
         EvalResult(

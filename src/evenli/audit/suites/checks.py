@@ -15,6 +15,7 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import PS, subset_of
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.stats.intervals import too_few
 from evenli.stats.sample import CrossedDesign
 from evenli.words import Axis, load_axis
 from evenli.words.templates import SLOT, UNSPACED, fill, leaking_words
@@ -33,7 +34,8 @@ Chance is one third. docs/explanation/methods.md says how often a guesser gets t
 BY_CHANCE = 0.05
 """With few pairs, so many must be right that guessing gets there in less than this share of cases."""
 FEW_TEMPLATES = 10
-"""With fewer templates for all occupations nobody can see whether their effects are skewed (docs/methods.md)."""
+"""With fewer templates for all occupations nobody can see whether their effects are skewed: an interval of a share may
+hold the truth in 85 % of cases only (docs/explanation/intervals.md)."""
 OVERLAP = 0.5
 """Share of common rows below which two classes of words are said to meet different sentences."""
 _NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
@@ -226,11 +228,12 @@ def note_design(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
     count = int(design.templates.max()) + 1
     # Intervals that rest on a few sentences.
     if count < FEW_TEMPLATES and len(design.stratum) > count and design.is_crossed:
-        notes.append(
-            f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are "
-            "too narrow if few sentences move the answers far more than the others "
-            f"({FEW_TEMPLATES} templates are better)"
+        few = too_few(design) or (
+            f"intervals rest on {count} sentences, and are too narrow if few of them move the answers "
+            "far more than the others do"
         )
+        sentences = "sentence" if count == 1 else f"{count} sentences"
+        notes.append(f"all words are asked in the same {sentences}: {few} ({FEW_TEMPLATES} are better)")
     notes += filter(None, [different_sentences(pairs, load_axis(axis).thing)])
     # A set that is checked twice has them already.
     notes = [note for note in notes if note not in pairs.notes]

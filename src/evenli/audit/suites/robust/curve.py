@@ -21,7 +21,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.predictions import MASS, MINIMUM_MASS, Predictions
-from evenli.audit.prompting import NO_ANSWER, view_answers
+from evenli.audit.prompting import NO_ANSWER, view_names
 from evenli.audit.results import Cause
 from evenli.audit.suites.base import gold_codes
 from evenli.audit.suites.checks import is_known
@@ -209,7 +209,7 @@ def view_rows(sample: Sample) -> list[ViewRow]:
     """Every wording as one prompt in one order answers it; none where the model is no language model."""
     stated = sample.frame["subset"] == CONTROL
     rows = []
-    for prompt, order in view_answers(sample.frame):
+    for prompt, order in view_names(sample.frame):
         name = f"{prompt}-{order}"
         silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
         frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
