@@ -80,7 +80,7 @@ def test_closed_choices_are_listed_offered_and_checked() -> None:
         ("mitigate swap", "--mode", "[default|paper|released]"),
         ("mitigate leace", "--concepts", "[pairs|one]"),
         ("table", "--what", "[measures|occupations|…]"),
-        ("table", "--suite", "[coal|probe|dev2020|swap|groups|robust|…]"),
+        ("table", "--suite", "[labour|coal|probe|dev2020|swap|groups|robust|…]"),
     ):
         assert re.search(rf"{option}\s+{re.escape(values)}", invoke(*name.split(), "-h").output), (name, option)
     for arguments, known in (
