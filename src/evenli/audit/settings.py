@@ -139,7 +139,7 @@ class PairSettings(Settings):
     """Which pairs an audit asks, and which words count."""
 
     limit: int | None = setting(
-        None, "A first answer from at most so many pairs of every suite, balanced like all, and fewer checks.", minimum=1
+        None, "A first answer from at most so many pairs of every suite, balanced like all; fewer checks.", minimum=1
     )
     seed: int | None = setting(None, "Which pairs --limit takes; default 0.", **SEEDS)
     split: str = setting("full", "Part of an official release; down is downsampled.", choices=SPLITS)
