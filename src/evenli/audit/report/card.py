@@ -233,7 +233,7 @@ def suite_of(audit: Audit) -> str:
         held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
         raise RunError(
             f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "
-            f"all of them (--suite {','.join(name for name in SUITES if name in {judges[0], *audit.result.suites})})"
+            f"all of them (--suite {','.join(name for name in SUITES if name in {DEFAULT_SUITE, *audit.result.suites})})"
         )
     return suite.name
 
