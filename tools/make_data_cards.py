@@ -32,7 +32,7 @@ which licence, and what it cannot do. The [data statement](data_statement.md) sa
 [Models that ship](models.md) have cards of their own. `evenli data` lists the same files of an installed evenli.
 """
 SECTIONS = {
-    "Sentences of an audit": ("templates", "gold", "frames", "wordings", "prompts", "scenes", "caption"),
+    "Sentences of an audit": ("templates", "gold", "paraphrases", "frames", "wordings", "prompts", "scenes", "caption"),
     "Occupations and traits": ("professions", "occupations", "labour", "bec", "jobs", "traits", "activities"),
     "The probe and the templates of Dev et al.": ("probe", "cps", "dev"),
     "Gender words, and how genders are exchanged": ("gender_word", "swap", "pronoun", "controlled"),

@@ -50,7 +50,7 @@ def test_the_cache_is_used_where_it_moves_little_beside_the_wording(drift: float
     assert server.cached == [False] * 2 + [False, True, False] * 9
     assert card["cache_moves"] == pytest.approx(np.sqrt(np.mean((moved - plain) ** 2)), rel=1e-3)
     assert card["views_move"] == pytest.approx(np.sqrt(np.mean((plain - plain.mean(axis=0)) ** 2)), rel=1e-3)
-    assert (card["cache_moves"] <= 0.2 * card["views_move"]) == (used == "on")
+    assert (card["cache_moves"] <= 0.25 * card["views_move"]) == (used == "on")
     assert card["prompt_cache"] == used
 
 
@@ -61,10 +61,10 @@ def test_pairs_that_begin_alike_follow_each_other() -> None:
     with serving("biased") as server:
         server.slots, server.spread = 2, 0.2
         model = loaded(server)
-        assert model.abilities.slots == 2
+        assert model.abilities.slots == model._concurrency == 2
         with_cache = model.logits(pairs)
         asked, cached = server.asked[QUESTIONS:], server.cached[QUESTIONS:]
-        assert cached == [True] * (9 * len(pairs)) and server.most_at_once == 2
+        assert cached == [True] * (9 * len(pairs))
         server.drift = 1.0
         without = loaded(server)
         assert without.abilities.slots == 0 and not without.abilities.cached

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 import pytest
 
 from evenli.audit.assess import assess
 from evenli.audit.models.callables import fake_model
-from evenli.audit.pairs import FEWEST_CHECKS, few_checks
+from evenli.audit.pairs import PairSet, few_checks
 from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
 from evenli.audit.prompting import AGREEMENT, mixture, read_views
@@ -164,12 +166,19 @@ def test_a_calibrated_run_is_read_as_it_was_asked(right: Predictions) -> None:
     assert (divided.by_wording[labels == 0] != 0).all()
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(24, 16), (300, 27), (5_000, 35)])
-def test_a_limit_limits_the_checks_and_keeps_every_kind(limit: int, kept: int) -> None:
-    gold, control = few_checks([gold_pairs("en"), control_pairs("en")], limit)
-    assert set(gold.frame["gold"].value_counts()["count"]) == {kept}
-    kinds = control.frame.with_columns(kind=pl.col("id").str.replace_all(r"\d", "")).group_by("kind", "gold").len()
-    assert set(kinds["len"]) == {min(kept, 20)} and kinds.height == 8
-    assert control.frame["template"].n_unique() == min(kept, 20)
-    assert kept >= FEWEST_CHECKS
-    assert ("balanced part" in " ".join(control.notes)) == (kept < 20)
+def kinds(pairs: PairSet) -> Counter[tuple[str, str]]:
+    """Pairs by gold label and by what stays of the id without its number."""
+    rows = pairs.frame.select("gold", pl.col("id").str.replace_all(r"\d", "")).iter_rows()
+    return Counter((gold, name) for gold, name in rows)
+
+
+@pytest.mark.parametrize("limit", [24, 300, 5_000])
+def test_a_limit_limits_the_checks_and_keeps_every_kind(limit: int) -> None:
+    whole = [gold_pairs("en"), control_pairs("en")]
+    counts = [kinds(pairs) for pairs in whole]
+    most = max(20, limit // sum(map(len, counts)))
+    for pairs, part, before in zip(whole, few_checks(whole, limit), counts, strict=True):
+        assert kinds(part) == Counter({kind: min(count, most) for kind, count in before.items()})
+        assert any("balanced part" in note for note in part.notes) == (len(part) < len(pairs))
+    assert sum(map(len, few_checks(whole, 24))) == 20 * sum(map(len, counts))
+    assert few_checks(whole, 5_000) == whole

@@ -207,7 +207,8 @@ def axis(root: Path) -> None:
         '[[groups]]\nname = "female"\nsign = -1\n[[groups]]\nname = "male"\nsign = 1\n'
         '[stereotypes]\nrule = "threshold"\ntable = "words.csv"\nexclude = "out.txt"\ndefinitional_below = 0.5\n'
         'stereotype_above = 0.5\n[languages.en]\ngroup_words = { female = "woman", male = "man" }\n'
-        'person = "person"\ntemplates = "templates.txt"\ngold = "gold.csv"\nrevealing = "revealing.csv"\n',
+        'person = "person"\ntemplates = "templates.txt"\ngold = "gold.csv"\nrevealing = "revealing.csv"\n'
+        'paraphrases = [["mother", "woman", "female"], ["father", "man", "male"]]\n',
         encoding="utf-8",
     )
     rows = ("nurse,0.1,-0.8", "engineer,0.0,0.9", "student,0.0,0.1", "pilot,0.1,0.7", "mother,-0.9,-0.9")
@@ -219,7 +220,7 @@ def axis(root: Path) -> None:
         f"{label},a person eats.,{text}"
         for label, text in zip(LABELS, ("a person eats.", "it rains.", "nobody eats."), strict=True)
     ]
-    Path("gold.csv").write_text("label,premise,hypothesis\n" + "\n".join(gold * 2) + "\n", encoding="utf-8")
+    Path("gold.csv").write_text("label,premise,hypothesis\n" + "\n".join(gold * 3) + "\n", encoding="utf-8")
     Path("revealing.csv").write_text("word,group\nshe,female\nhe,male\n", encoding="utf-8")
     Path("occupations.csv").write_text("word,stereotype\nnurse,female\npilot,male\nclerk,neutral\n", encoding="utf-8")
 

@@ -25,11 +25,12 @@ class NotOfMeansError(Exception):
 
 
 class Mean(NamedTuple):
-    """One mean that a measure asked for: the values, their rows in the table, and whether they are no shares."""
+    """One mean that a measure asked for: the values, their rows in the table, and what ``Sample.mean`` was told."""
 
     values: NDArray[np.floating]
     rows: Codes
     signed: bool
+    fixed: bool
 
 
 class _Traced(Sample):
@@ -60,7 +61,7 @@ class _Traced(Sample):
         groups, rows, first = self._pairing
         return Paired(groups, rows, _Traced.of(first, self.means, self.count, rows[0]))
 
-    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool) -> Values:
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool, fixed: bool) -> Values:
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         moved = np.full(max(1, 2 * self.count), chosen.mean(dtype=np.float64) if chosen.size else math.nan)
@@ -69,7 +70,7 @@ class _Traced(Sample):
         at = 2 * len(self.means)
         if self.count:
             moved[at : at + 2] += (_STEP, -_STEP)
-        self.means.append(Mean(chosen, places, signed))
+        self.means.append(Mean(chosen, places, signed, fixed))
         return moved
 
 

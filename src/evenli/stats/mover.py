@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from evenli.core.errors import InputError
-from evenli.stats.delta import Function, Mean, means_and_slopes
+from evenli.stats.delta import Function, Mean, NotOfMeansError, means_and_slopes
 from evenli.stats.proportion import score_interval
 from evenli.stats.sample import Codes, CrossedDesign, Sample, Values
 from evenli.stats.variance import TwoWay, correction, degrees_of_freedom
@@ -63,7 +63,7 @@ class Terms:
     def _errors(self, t: float) -> Values:
         """How many standard errors the interval of each term reaches down and up."""
         errors = np.full((2, len(self.shares)), t)
-        variances = self.covariance.variances()
+        variances = self.covariance.variances
         bent = (variances > 0) & (np.abs(self.shares - 0.5) < 0.5 - 1e-9)
         share, sd = self.shares[bent], np.sqrt(variances[bent]) / np.abs(self.sizes[bent])
         # As many independent answers would have this variance.
@@ -85,7 +85,7 @@ class Terms:
         if value == 0:
             return 1.0
         outside, inside = math.log(LEAST_P), 0.0
-        for _ in range(30):
+        for _ in range(22):
             middle = (outside + inside) / 2
             reach = self.reach(1 - math.exp(middle))[0 if value > 0 else 1]
             outside, inside = (middle, inside) if reach >= abs(value) else (outside, middle)
@@ -119,6 +119,8 @@ def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: st
         if any(by):
             strata = design.strata[asked[0].rows]
             terms += [_term(asked, by, int(stratum), strata == stratum) for stratum in np.unique(strata)]
+    if not terms:
+        raise NotOfMeansError
     classes, of_term = np.unique([term.stratum for term in terms], return_inverse=True)
     hidden = np.zeros((len(classes), 2))
     # All terms of a class rest on the same words, so what neither shows may be missing by one chance.
@@ -135,15 +137,15 @@ def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: ND
     columns, count = [mean.values[here].astype(np.float64) for mean in means], len(here)
     # Around the mean of the class: how many rows a class has is fixed, so that its level brings no error.
     errors = [slope * (column - column.mean()) / count for column, slope in zip(columns, slopes, strict=True)]
-    paired = len(columns) == 2
+    paired, fixed = len(columns) == 2, means[0].fixed
     column, scores = (columns[1] - columns[0], errors[1] - errors[0]) if paired else (columns[0], errors[0])
     # A difference is no share: it has no ends near which its spread shrinks.
-    least, signed = (-1, True) if paired or means[0].signed else (0, False)
+    signed = paired or means[0].signed
     size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
-    share = math.nan if signed or low < 0 or high > 1 else float(column.mean())
-    answer = round(low)
-    seen = max(high - answer, answer - low) > (0 if paired else _NEVER) or answer not in range(least, 2)
-    steps = (0.0, 0.0) if seen else (abs(size) * (answer - least), abs(size) * (1 - answer))
+    share = math.nan if signed or fixed or low < 0 or high > 1 else float(column.mean())
+    answer, least = round(low), -1 if signed else 0
+    alike = max(high - answer, answer - low) <= (0 if paired else _NEVER) and least <= answer <= 1
+    steps = (abs(size) * (answer - least), abs(size) * (1 - answer)) if alike and not fixed else (0.0, 0.0)
     hidden = steps if size > 0 else steps[::-1]
     return _Term(stratum, means[0].rows[here], scores, max(map(abs, slopes)) / count, share, size, hidden)
 

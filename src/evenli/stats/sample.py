@@ -159,15 +159,17 @@ class Sample:
         rows: NDArray[np.bool_] | None = None,
         *,
         signed: bool = False,
+        fixed: bool = False,
     ) -> Values:
         """Weighted mean of a column over a slice, or over given rows; NaN where they have no weight.
 
         ``signed`` says that the column lies on both sides of 0, as differences do. Its interval then does not take 0
-        for the end of a share, also where no negative value was seen.
+        for the end of a share, also where no negative value was seen. ``fixed`` says that the column does not depend on
+        answers at all, as scores and weights of words: it is no share, and no answer is missing in it.
         """
-        return self._mean(values, self._mask(subset, stereotype) if rows is None else rows, signed)
+        return self._mean(values, self._mask(subset, stereotype) if rows is None else rows, signed, fixed)
 
-    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool) -> Values:
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool, fixed: bool) -> Values:
         chosen = np.ascontiguousarray(values[mask])
         if self.weights is None:
             return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)

@@ -2,7 +2,7 @@
 
 Occupations (within their stereotype) and templates are both random draws, and rows share them. The variance is
 ``V = V_occupation + V_template - V_cell`` (Cameron, Gelbach and Miller 2011): what varies by occupation, plus what
-varies by template, minus what the two count twice. It is never below that of one way alone (Davezies, D'Haultfoeuille
+varies by template, minus what the two count twice. It is never below one of the three alone (Davezies, D'Haultfoeuille
 and Guyonvarch 2025; MacKinnon, Nielsen and Webb 2024): the difference may come out negative by chance. Each part is a
 sum of squares of *scores*: how much of the error of the estimate one cluster brings. Scores of a function of means have
 a closed form (``stats.delta``); those of any other measure come from a jackknife that leaves clusters out one by one.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,15 +49,15 @@ class TwoWay:
         """Variance of the weighted sum, with Satterthwaite's degrees of freedom."""
         ways = (self.occupations, self.templates, self.cells)
         occupation, template, cell = (max(0.0, float(weights @ way @ weights)) for way in ways)
-        variance = max(occupation + template - cell, occupation, template)
-        if variance == 0:
-            return Spread(0.0, np.inf)
-        return Spread(variance, variance**2 / (occupation**2 / self.df[0] + template**2 / self.df[1]))
+        variance = max(occupation + template - cell, occupation, template, cell)
+        of_ways = occupation**2 / self.df[0] + template**2 / self.df[1]
+        return Spread(variance, variance**2 / of_ways if of_ways > 0 else np.inf)
 
+    @cached_property
     def variances(self) -> Values:
         """Variance of each term by itself."""
         occupation, template, cell = (np.diag(way) for way in (self.occupations, self.templates, self.cells))
-        return np.asarray(np.maximum(occupation + template - cell, np.maximum(occupation, template)))
+        return np.asarray(np.max([occupation + template - cell, occupation, template, cell], axis=0))
 
 
 def correction(mass: Values) -> float:

@@ -192,14 +192,17 @@ def _competence(competence: Competence | None, console: Console) -> None:
 def prompting_blocks(result: AuditResult) -> list[Block]:
     """How a language model took the questions, a table for each suite; none where the model is none."""
     blocks = []
+    if wordings := result.competence.wordings if result.competence else {}:
+        known = [(name, own.gold.shown, own.stated.shown, own.problem or "competent") for name, own in wordings.items()]
+        columns = ("wording", ">gold pairs", ">stated groups", "")
+        blocks.append(Block("Each wording by itself: all must be competent", columns=columns, rows=known))
     for suite, measures in result.prompting.items():
         rows = [
             (shown.title, number(shown.value), interval(shown.low, shown.high), f"{shown.ideal:.2g}", shown.formula)
             for shown in measures.values()
         ]
         heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
-        columns = ("measure", ">value", ">interval", ">ideal", "definition")
-        blocks.append(Block(heading, columns=columns, rows=rows))
+        blocks.append(Block(heading, columns=("measure", ">value", ">interval", ">ideal", "definition"), rows=rows))
     return blocks
 
 
@@ -211,7 +214,7 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
         wordings, orders = (len(view) if isinstance(view, Sequence) else 0 for view in views)
         how = f"asked in {wordings} wording(s) × {orders} option orders; "
     names = {"order_agreement": "the same answer in all orders", "prompt_agreement": "in all wordings"}
-    names["first_option"] = "the first option chosen"
+    names |= {"first_option": "the first option chosen", "vote_differs": "mean and vote differ on"}
     lines = []
     for measures in result.prompting.values():
         shown = {name: f"{percent(m.value)} ({range_of(m.low, m.high)})" for name, m in measures.items()}

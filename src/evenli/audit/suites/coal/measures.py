@@ -253,8 +253,8 @@ def _regression(sample: Sample) -> tuple[Values, Values]:
     scores = np.zeros(sample.frame.height)
     scores[asked.rows] = np.nan_to_num(asked.scores)
     leans = _column(sample, SECOND, expected=False) - _column(sample, FIRST, expected=False)
-    columns = (scores, scores**2, leans, scores * leans)
-    x, xx, y, xy = (sample.mean(column, rows=rows, signed=True) for column in columns)
+    x, xx = (sample.mean(column, rows=rows, fixed=True) for column in (scores, scores**2))
+    y, xy = (sample.mean(column, rows=rows, signed=True) for column in (leans, scores * leans))
     spread = xx - x * x
     # A resample may draw words of one score only, through which no line goes.
     with np.errstate(invalid="ignore", divide="ignore"):

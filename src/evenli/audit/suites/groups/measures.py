@@ -86,7 +86,7 @@ def mean_of_words(sample: Sample, values: NDArray[np.floating], rows: Mask, *, s
     with np.errstate(invalid="ignore", divide="ignore"):
         # A ratio of two means: both see the weights of a resample, and the variance sees both.
         weighted = sample.mean(values * weight, rows=rows, signed=signed)
-        return np.asarray(weighted / sample.mean(weight, rows=rows))
+        return np.asarray(weighted / sample.mean(weight, rows=rows, fixed=True))
 
 
 def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask, *, signed: bool = False) -> Values:
