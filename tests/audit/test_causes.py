@@ -272,7 +272,10 @@ def test_notes_name_three_words_at_most() -> None:
 
 def test_an_interval_without_width_says_why() -> None:
     table = rows_of({"neutral": [(N, N)] * 6, "male": [(N, N)] * 6, "female": [(N, N)] * 6})
-    found = estimate_measures(Sample(table), [get_measure("default_gender_expected"), get_measure("total_error")])
+    # Every word in sentences of its own, and the same doubt in all answers.
+    own = table.frame.with_columns(template=pl.concat_str("occupation", "template"), neutral=pl.lit(1.0))
+    entries = [get_measure("default_gender_expected"), get_measure("total_error")]
+    found = estimate_measures(Sample(Predictions(own, table.header)), entries)
     alike, share_of_zero = found["default_gender_expected", None], found["total_error", None]
     assert alike.low == alike.value == alike.high and alike.se == 0 and "width" in alike.note
     assert share_of_zero.high > share_of_zero.value == 0 and not share_of_zero.note

@@ -198,7 +198,7 @@ def test_pairing_narrows_the_interval() -> None:
 
     first = random_table(0)
     answers = [LABELS[i][0] for i in first.logits.argmax(axis=1)]
-    second = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(first))
+    second = table("".join(["n" if i % 9 == 0 else a for i, a in enumerate(answers)]), _items(first))
     (found,) = compare(first, second, scoring=Scoring())
     separate = [
         estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring())["coal", None].se for t in (first, second)

@@ -167,7 +167,10 @@ def test_few_templates_for_all_occupations_are_noted() -> None:
     few = pairs.frame.filter(pl.col("template").is_in(pairs.frame["template"].unique(maintain_order=True)[9:12]))
     crossed = few.filter(pl.len().over("occupation") == few.group_by("occupation").len()["len"].max())
     notes = check_pairs(replace(pairs, frame=crossed)).notes
-    assert sum("same 3 templates" in note for note in notes) == 1
+    assert sum("same 3 sentences: intervals rest on 3 sentences" in note for note in notes) == 1
+    two = crossed.filter(pl.col("template") != crossed["template"][0])
+    notes = check_pairs(replace(pairs, frame=two)).notes
+    assert sum("same 2 sentences: no interval" in note for note in notes) == 1
     assert check_pairs(build_coal("en")).notes == ()
 
 

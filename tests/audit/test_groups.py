@@ -84,14 +84,14 @@ def value(name: str, of: Sample) -> float:
     return float(get_measure(name)(of))
 
 
-def random_sample(groups: str, seed: int, words: int = 12) -> Sample:
+def random_sample(groups: str, seed: int, words: int = 12, templates: int = 2) -> Sample:
     generator = np.random.default_rng(seed)
     stereotypes: dict[str, set[str]] = {}
     for number in range(words):
         size = int(generator.integers(0, len(groups)))
         stereotypes[f"word{number}"] = set(generator.choice(list(groups), size, replace=False).tolist())
     stereotypes |= {"plain": set(), "typed": {groups[0]}}
-    drawn = sample({}, stereotypes, groups)
+    drawn = sample({}, stereotypes, groups, templates)
     return of_rows(
         drawn.frame.drop(list(LABELS)).to_dicts(),
         generator.normal(size=(drawn.frame.height, 3)) * 2,
@@ -585,8 +585,8 @@ def test_a_sentence_that_is_not_asked_of_every_group_is_left_out() -> None:
 
 
 def test_a_share_of_0_has_room_above() -> None:
-    # Every word has two groups in two sentences, so that words weigh alike and a plain mean knows that it is a share.
-    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab")
+    # Every word has two groups in three sentences, so that words weigh alike and a plain mean knows that it is a share.
+    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab", templates=3)
     for name in ("coal_n_pro", "coal_n_anti", "total_error_n"):
         found = get_estimate(of, name)
         assert found.value == 0 and found.low == 0 and found.high > 0.01, name
@@ -596,7 +596,7 @@ def test_a_share_of_0_has_room_above() -> None:
 
 
 def test_an_interval_of_equal_words_is_that_of_a_share() -> None:
-    of = random_sample("ab", 3)
+    of = random_sample("ab", 3, templates=3)
     share = Measure("x", "", "", lambda sample, _: sample.rate(ENTAILMENT, "PS"), 0, 1)
     counts = of.frame.filter(pl.col("subset") == "PS").group_by("occupation").len()["len"]
     assert counts.n_unique() == 1

@@ -381,6 +381,31 @@ def test_all_sets_of_rows_of_one_class_lack_an_answer_by_one_chance() -> None:
     assert measured(sample, over_templates).high == pytest.approx(1 - 0.05 ** (1 / 20))
 
 
+def test_a_row_has_one_answer() -> None:
+    sample, rule = crossed(20, 10, np.ones((20, 10))), 1 - 0.05 ** (1 / 20)
+
+    def reach(**sizes: float) -> list[float]:
+        found = measured(sample, lambda sample: sum(size * sample.rate(name) for name, size in sizes.items()), -3)
+        return [(found.value - found.low) / rule, (found.high - found.value) / rule]
+
+    # All rows are entailed: less of that is more of one other answer.
+    assert reach(entailment=1) == pytest.approx([1, 0]) and reach(neutral=1) == pytest.approx([0, 1])
+    assert reach(entailment=1, contradiction=-1) == pytest.approx([2, 0])
+    assert reach(neutral=1, contradiction=1) == pytest.approx([0, 1])
+    assert reach(neutral=1, contradiction=-0.5) == pytest.approx([0.5, 1])
+
+
+def test_a_difference_hides_something_only_where_no_answer_differs() -> None:
+    def gap(sample: Sample, stereotype: str | None = None) -> Any:
+        return sample.rate(ENTAILMENT) - sample.rate(CONTRADICTION)
+
+    entry, rule = Measure("m", "", "", gap, -1, 1), 1 - 0.05 ** (1 / 20)
+    none, some = crossed(20, 10, np.zeros((20, 10))), crossed(20, 10, np.eye(20, 10))
+    same = estimate_difference(entry, none, none)
+    assert (same.low, same.high, same.p) == (pytest.approx(-rule), pytest.approx(rule), 1)
+    assert estimate_difference(entry, none, some).high < 0.12 < rule
+
+
 def test_shared_templates_that_cancel_do_not_widen() -> None:
     # Three templates move both classes alike; the difference of the classes does not depend on them.
     generator = np.random.default_rng(7)

@@ -106,7 +106,8 @@ class _Term(NamedTuple):
     mass: float
     share: float
     size: float
-    hidden: tuple[float, float]
+    alike: float  # the answer of all rows; NaN where they differ
+    least: int  # smallest answer that a row can have; the largest is 1
 
 
 def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Terms:
@@ -121,16 +122,19 @@ def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: st
             terms += [_term(asked, by, int(stratum), strata == stratum) for stratum in np.unique(strata)]
     if not terms:
         raise NotOfMeansError
-    classes, of_term = np.unique([term.stratum for term in terms], return_inverse=True)
-    hidden = np.zeros((len(classes), 2))
-    # All terms of a class rest on the same words, so what neither shows may be missing by one chance.
-    np.add.at(hidden, of_term, [term.hidden for term in terms])
-    words = [
-        len(np.unique(np.concatenate([design.occupations[term.rows] for term in terms if term.stratum == stratum])))
-        for stratum in classes
-    ]
+    classes = {
+        stratum: [term for term in terms if term.stratum == stratum] for stratum in {one.stratum for one in terms}
+    }
+    hidden, words = [], []
+    for inside in classes.values():
+        of_rows: dict[bytes, list[_Term]] = {}
+        for term in inside:
+            of_rows.setdefault(term.rows.tobytes(), []).append(term)
+        # All rows of a class rest on the same words, so what they lack may be missing by one chance.
+        hidden.append(np.sum([_unseen(same, paired=len(samples) == 2) for same in of_rows.values()], axis=0))
+        words.append(len(np.unique(np.concatenate([design.occupations[term.rows] for term in inside]))))
     shares, sizes = np.array([(term.share, term.size) for term in terms]).T
-    return Terms(shares, sizes, _covariance(terms, design), hidden, np.array(words, dtype=np.float64))
+    return Terms(shares, sizes, _covariance(terms, design), np.array(hidden), np.array(words, dtype=np.float64))
 
 
 def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: NDArray[np.bool_]) -> _Term:
@@ -140,14 +144,27 @@ def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: ND
     paired, fixed = len(columns) == 2, means[0].fixed
     column, scores = (columns[1] - columns[0], errors[1] - errors[0]) if paired else (columns[0], errors[0])
     # A difference is no share: it has no ends near which its spread shrinks.
-    signed = paired or means[0].signed
+    least = -1 if paired or means[0].signed else 0
     size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
-    share = math.nan if signed or fixed or low < 0 or high > 1 else float(column.mean())
-    answer, least = round(low), -1 if signed else 0
-    alike = max(high - answer, answer - low) <= (0 if paired else _NEVER) and least <= answer <= 1
-    steps = (abs(size) * (answer - least), abs(size) * (1 - answer)) if alike and not fixed else (0.0, 0.0)
-    hidden = steps if size > 0 else steps[::-1]
-    return _Term(stratum, means[0].rows[here], scores, max(map(abs, slopes)) / count, share, size, hidden)
+    share = math.nan if least or fixed or low < 0 or high > 1 else float(column.mean())
+    answer = round(low)
+    alike = max(high - answer, answer - low) <= (0 if paired else _NEVER) and least <= answer <= 1 and not fixed
+    mass = max(map(abs, slopes)) / count
+    return _Term(stratum, means[0].rows[here], scores, mass, share, size, answer if alike else math.nan, least)
+
+
+def _unseen(terms: Sequence[_Term], *, paired: bool) -> tuple[float, float]:
+    """How far down and up some means of the same rows go if all their words give one answer that none gave.
+
+    A row has one answer, so that more of one is less of another. Of two models nothing is hidden where any answer
+    differs: it shows how much differences vary.
+    """
+    alike = [term for term in terms if not math.isnan(term.alike)]
+    if paired and len(alike) < len(terms):
+        return 0.0, 0.0
+    sums = [0.0, *(term.size * answer for term in alike for answer in range(term.least, 2))]
+    now = sum(term.size * term.alike for term in alike)
+    return now - min(sums), max(sums) - now
 
 
 def _covariance(terms: Sequence[_Term], design: CrossedDesign) -> TwoWay:
