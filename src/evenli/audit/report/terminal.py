@@ -191,9 +191,9 @@ def prompting_blocks(result: AuditResult) -> list[Block]:
     """How a language model took the questions, a table for each suite; none where the model is none."""
     blocks = []
     if wordings := result.competence.wordings if result.competence else {}:
-        rows = [(name, own.gold.shown, own.stated.shown, own.problem or "competent") for name, own in wordings.items()]
-        columns = ("wording", ">gold pairs", ">stated groups", "")
-        blocks.append(Block("Each wording by itself: all must be competent", columns=columns, rows=rows))
+        alone = [(name, own.gold.shown, own.stated.shown, own.problem or "competent") for name, own in wordings.items()]
+        heads = ("wording", ">gold pairs", ">stated groups", "")
+        blocks.append(Block("Each wording by itself: all must be competent", columns=heads, rows=alone))
     for suite, measures in result.prompting.items():
         rows = [
             (shown.title, number(shown.value), interval(shown.low, shown.high), f"{shown.ideal:.2g}", shown.formula)
