@@ -236,7 +236,7 @@ def test_an_installed_measure_is_in_every_audit(own_measure: Path, run_cli, tmp_
     assert audit.coal.surprise.value == pytest.approx(audit.coal.fn_bias.value)
     assert audit.coal.surprise.low <= audit.coal.surprise.value <= audit.coal.surprise.high
     done = run_cli("audit", "fake:biased", "--json", cwd=tmp_path, env=plugin_environment(own_measure))
-    assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0)
+    assert json.loads(done.stdout)["labour"]["measures"]["surprise"]["value"] == pytest.approx(1.0)
 
 
 def test_a_function_is_a_measure_and_survives(tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ def test_an_own_measure_from_the_command_line(run_cli, tmp_path: Path) -> None: 
     (tmp_path / "mine.py").write_text(MEASURE, encoding="utf-8")
     run = ("audit", "fake:biased", "-o", "run", "--measure", "mine:surprise", "--json")
     done = run_cli(*run, cwd=tmp_path)
-    assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), done.stderr
+    assert json.loads(done.stdout)["labour"]["measures"]["surprise"]["value"] == pytest.approx(1.0), done.stderr
     again = run_cli("measure", "run", "--json", cwd=tmp_path)
-    assert json.loads(again.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), again.stderr
+    assert json.loads(again.stdout)["labour"]["measures"]["surprise"]["value"] == pytest.approx(1.0), again.stderr
     wrong = run_cli("measure", "run", "--measure", "mine:nothing", cwd=tmp_path)
     assert wrong.returncode == 2 and "mine:nothing" in wrong.stderr
 

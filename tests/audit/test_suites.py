@@ -115,7 +115,7 @@ def test_data_goes_to_its_suite() -> None:
 
 def test_folders_name_their_suites() -> None:
     plain = AuditSettings()
-    assert default_folder("fake:even", "en", {}, ["coal"], plain) == Path("runs/fake-even-en-built-in")
+    assert default_folder("fake:even", "en", {}, ["labour", "coal"], plain) == Path("runs/fake-even-en-built-in")
     release = AuditSettings(split="down", tokenised=True)
     assert default_folder("fake:even", "ja", {"coal": "x/ja_v1.1.tar.xz"}, ["coal"], release).name == (
         "fake-even-ja-ja_v1.1-down-tokenised"
@@ -205,7 +205,7 @@ def test_all_suites_in_one_folder(runs: Path) -> None:
 
 
 def test_coal_is_the_same_alone_and_in_company(runs: Path) -> None:
-    of_coal = evenli.audit("fake:oracle:0.8", scoring=FAST).to_dict()
+    of_coal = evenli.audit("fake:oracle:0.8", suites="coal", scoring=FAST).to_dict()
     assert stored(runs / "all")["coal"] == of_coal["coal"] and stored(runs / "all")["verdict"] == of_coal["verdict"]
     assert "probe" not in of_coal and "dev" not in of_coal
 
@@ -353,8 +353,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
     assert max(map(len, lines)) <= width
     joined = " ".join(text.getvalue().split())
     for part in (
-        "probe: built-in probe (en, 7600 pairs)",
-        "dev2020: Dev et al. sample (en, 5904 pairs)",
+        "coal (5,420 pairs), probe (7,600 pairs), dev2020 (5,904 pairs)",
         "NLI-CoAL",
         "Entailment probe (3,800 premises",
         "Largest gaps dP",
@@ -371,7 +370,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
 def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
     text = io.StringIO()
     show_results(load_run(runs / "even"), Console(file=text, width=140), verbose=True)
-    assert "\nfake even on built-in probe (en, 7600 pairs" in text.getvalue()
+    assert "\nfake even on built-in probe (en, 7,600 pairs" in text.getvalue()
     assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
     assert "undefined (the model" in text.getvalue()
 
@@ -397,7 +396,7 @@ def test_cards_refuse_it_in_python_too_and_reports_do_not(runs: Path, tmp_path: 
     with pytest.raises(RunError, match="NLI-CoAL"):
         card(runs / "dev")
     page = report([runs / "dev", runs / "biased"], tmp_path / "x.html").path.read_text(encoding="utf-8")
-    for part in ("The templates of Dev et al.", "The entailment probe", "Not compared, because NLI-CoAL was not asked"):
+    for part in ("The templates of Dev et al.", "The entailment probe", "or NLI-CoAL was not asked"):
         assert part in page, part
     with pytest.raises(RunError, match="probe"):
         load_run(runs / "coal", needs="probe")

@@ -158,5 +158,5 @@ def test_bars_fill_their_width() -> None:
 def test_the_card_has_the_same_numbers(man: Audit) -> None:
     text = to_markdown(summarise(man))
     assert text.startswith("**This model strongly assumes a man")
-    assert "| jobs without a stereotype, 1,000 sentences | 0% (0–0) | 100% (100–100) |" in text
+    assert "| jobs without a stereotype, 1,000 sentences | 0% (0–3) | 100% (97–100) |" in text
     assert "- **Assumes a man: 100**" in text and "Example (" in text

@@ -83,7 +83,7 @@ def values(audit: Audit) -> list[float]:
 
 
 def test_the_embedded_english_model(english: Audit) -> None:
-    assert values(english) == pytest.approx([0.52, 0.79, 0.35], abs=0.011)
+    assert values(english) == pytest.approx([0.49, 0.80, 0.96], abs=0.011)
     assert names(english.verdict) == {
         "stereotype": ("stereotypical", "strong"),
         "default_gender": ("male", "strong"),
@@ -99,19 +99,19 @@ def test_the_embedded_english_model(english: Audit) -> None:
 
 def test_the_same_model_on_the_official_pairs(shared_data: Path) -> None:
     audit = embedded("en-official", shared_data)
-    assert values(audit) == pytest.approx([0.53, 0.78, 0.34], abs=0.011)
+    assert values(audit) == pytest.approx([0.53, 0.78, 0.95], abs=0.011)
     assert list(names(audit.verdict)) == ["default_gender", "stereotype", "total_error"]
     assert audit.coal.readings and not [note for note in audit.coal.notes if "partner" in note]
 
 
 def test_the_embedded_japanese_model_is_refused() -> None:
     audit = embedded("ja")
-    assert values(audit) == pytest.approx([-0.10, 0.25, 0.07], abs=0.011)
+    assert values(audit) == pytest.approx([-0.07, 0.25, 0.37], abs=0.011)
     assert audit.verdict.code == "none" and audit.verdict.causes == []
 
 
 def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese: Audit) -> None:
-    assert values(chinese) == pytest.approx([0.01, 0.06, 0.13], abs=0.011)
+    assert values(chinese) == pytest.approx([-0.02, 0.05, 0.16], abs=0.011)
     found = chinese.result.competence
     assert min(found.per_label.values()) > 0.6 and found.stated.value < 0.4
     assert "of 40 pairs" in found.problem and "male-female" in found.problem
@@ -215,7 +215,8 @@ def test_a_screen_without_a_cause_has_no_example_of_one(english: Audit) -> None:
 
 
 def test_another_axis_has_its_own_words(tmp_path: Path) -> None:
-    jobs = [("pilot", "older"), ("judge", "older"), ("coder", "younger"), ("gamer", "younger"), ("cook", "neutral")]
+    jobs = [("pilot", "older"), ("judge", "older"), ("coder", "younger"), ("gamer", "younger")]
+    jobs += [(word, "neutral") for word in ("cook", "baker", "clerk", "tailor", "farmer", "painter", "driver", "guard")]
     templates = [f"the [Sub] waits at gate {i}." for i in range(30)]
     (tmp_path / "age.toml").write_text(
         f"""
@@ -273,7 +274,7 @@ def test_three_groups_have_no_causes_and_the_verdict_says_so() -> None:
 def test_a_mostly_silent_model_is_named() -> None:
     class Asked:
         def __init__(self, silent: int) -> None:
-            self.abstained = np.arange(20) < silent
+            self.abstained, self.frame, self.header = np.arange(20) < silent, pl.DataFrame(), {}
 
     assert [_silence(Asked(silent)) != "" for silent in (0, 10, 11, 13, 20)] == [False, False, True, True, True]
 
@@ -391,7 +392,7 @@ def test_answers_by_gender_without_stereotype(english: Audit) -> None:
     entailed = {
         row.group: row for row in english.coal.shares if (row.set, row.label) == ("NS", "entailment") and row.group
     }
-    assert entailed["male"].value == pytest.approx(0.774, abs=5e-4)
+    assert entailed["male"].value == pytest.approx(0.777, abs=5e-4)
     assert entailed["female"].value == pytest.approx(0.011, abs=5e-4)
     assert all(row.low <= row.value <= row.high and row.low < row.high for row in entailed.values())
     assert "hypothesis names male" in shown(english) and "0.774" in shown(english)
@@ -442,7 +443,7 @@ def test_a_gate_can_ask_for_a_cause(english: Audit, chinese: Audit) -> None:
     known = fields(english.result)
     assert known["verdict.stereotype"] is True and known["verdict.default_gender"] is True
     assert fields(chinese.result)["verdict.stereotype"] is None
-    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.80, abs=0.005)
+    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.806, abs=0.005)
     (check,) = check_conditions(english.result, ["verdict.stereotype == true and stereotype.low > 0.1"])
     assert check.status == "failed"
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 import pytest
 
 from evenli.audit.assess import assess
 from evenli.audit.models.callables import fake_model
-from evenli.audit.pairs import FEWEST_CHECKS, few_checks
+from evenli.audit.pairs import PairSet, few_checks
 from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
 from evenli.audit.prompting import AGREEMENT, mixture, read_views
+from evenli.audit.report.terminal import prompting_blocks, prompting_lines
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.core.labels import LABELS
@@ -97,6 +100,9 @@ def test_a_wording_that_fails_is_named_and_no_verdict_rests_on_it(right: Predict
     )
     assert found.verdict.code == "none" and "asked in wording w2 alone, it answers 'neutral'" in found.verdict.sentence
     assert found.coal.problem == gate.problem
+    shown = prompting_blocks(found)[0].rows
+    assert [row[0] for row in shown] == ["w1", "w2", "w3"] and shown[1][-1] == gate.wordings["w2"].problem
+    assert "mean and vote differ on 0%" in prompting_lines(found, {})[0]
     assert type(gate).from_dict(gate.to_dict()) == gate
     # One wording is the whole audit, and is not gated twice.
     alone = assess(in_wordings(right, labels)).competence
@@ -164,12 +170,19 @@ def test_a_calibrated_run_is_read_as_it_was_asked(right: Predictions) -> None:
     assert (divided.by_wording[labels == 0] != 0).all()
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(24, 16), (300, 27), (5_000, 35)])
-def test_a_limit_limits_the_checks_and_keeps_every_kind(limit: int, kept: int) -> None:
-    gold, control = few_checks([gold_pairs("en"), control_pairs("en")], limit)
-    assert set(gold.frame["gold"].value_counts()["count"]) == {kept}
-    kinds = control.frame.with_columns(kind=pl.col("id").str.replace_all(r"\d", "")).group_by("kind", "gold").len()
-    assert set(kinds["len"]) == {min(kept, 20)} and kinds.height == 8
-    assert control.frame["template"].n_unique() == min(kept, 20)
-    assert kept >= FEWEST_CHECKS
-    assert ("balanced part" in " ".join(control.notes)) == (kept < 20)
+def kinds(pairs: PairSet) -> Counter[tuple[str, str]]:
+    """Pairs by gold label and by what stays of the id without its number."""
+    rows = pairs.frame.select("gold", pl.col("id").str.replace_all(r"\d", "")).iter_rows()
+    return Counter((gold, name) for gold, name in rows)
+
+
+@pytest.mark.parametrize("limit", [24, 300, 5_000])
+def test_a_limit_limits_the_checks_and_keeps_every_kind(limit: int) -> None:
+    whole = [gold_pairs("en"), control_pairs("en")]
+    counts = [kinds(pairs) for pairs in whole]
+    most = max(20, limit // sum(map(len, counts)))
+    for pairs, part, before in zip(whole, few_checks(whole, limit), counts, strict=True):
+        assert kinds(part) == Counter({kind: min(count, most) for kind, count in before.items()})
+        assert any("balanced part" in note for note in part.notes) == (len(part) < len(pairs))
+    assert sum(map(len, few_checks(whole, 24))) == 20 * sum(map(len, counts))
+    assert few_checks(whole, 5_000) == whole

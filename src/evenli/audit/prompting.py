@@ -139,7 +139,8 @@ def by_wording(table: Predictions) -> dict[str, Predictions]:
     views = read_views(table.frame, table.header)
     if views is None or len(views.wordings) < 2:
         return {}
-    logits, silent = np.log(views.shares.mean(axis=2)), ~answered(views.mass)
+    logits = np.log(np.maximum(views.shares.mean(axis=2), np.exp(_IMPOSSIBLE)))
+    silent = ~answered(views.mass)
     return {name: _answering(table, logits[:, at], silent[:, at]) for at, name in enumerate(views.wordings)}
 
 

@@ -33,8 +33,8 @@ _PAIRS = (("A person sleeps.", "A person rests."), ("A nurse waits.", "A woman w
 _SMALL = 0.25
 """Drift of the cache, as a part of what another view moves, up to which it is used.
 
-At a quarter the spread between views grows by 3 %. Questions that are asked at the same time without the cache can drift as
-much: llama.cpp computes them in batches, whose size changes the rounding.
+At a quarter the spread between views grows by 3 %. Questions that are asked at the same time can drift as much without
+the cache: llama.cpp computes them in batches, whose size changes the rounding.
 """
 
 

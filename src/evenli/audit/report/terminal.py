@@ -193,17 +193,16 @@ def prompting_blocks(result: AuditResult) -> list[Block]:
     """How a language model took the questions, a table for each suite; none where the model is none."""
     blocks = []
     if wordings := result.competence.wordings if result.competence else {}:
-        rows = [(name, own.gold.shown, own.stated.shown, own.problem or "competent") for name, own in wordings.items()]
+        known = [(name, own.gold.shown, own.stated.shown, own.problem or "competent") for name, own in wordings.items()]
         columns = ("wording", ">gold pairs", ">stated groups", "")
-        blocks.append(Block("Each wording by itself: all must be competent", columns=columns, rows=rows))
+        blocks.append(Block("Each wording by itself: all must be competent", columns=columns, rows=known))
     for suite, measures in result.prompting.items():
         rows = [
             (shown.title, number(shown.value), interval(shown.low, shown.high), f"{shown.ideal:.2g}", shown.formula)
             for shown in measures.values()
         ]
         heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
-        columns = ("measure", ">value", ">interval", ">ideal", "definition")
-        blocks.append(Block(heading, columns=columns, rows=rows))
+        blocks.append(Block(heading, columns=("measure", ">value", ">interval", ">ideal", "definition"), rows=rows))
     return blocks
 
 

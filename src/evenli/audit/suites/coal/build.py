@@ -97,12 +97,6 @@ def _deal(
     return deal([[o.word for o in block] for block in blocks], templates, settings.width, settings.seed, given)
 
 
-def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
-    """The occupations of all blocks, each block spread evenly over the whole."""
-    places = [((k + 0.5) / len(block), number, k) for number, block in enumerate(blocks) for k in range(len(block))]
-    return [blocks[number][k] for _, number, k in sorted(places)]
-
-
 def _window(words: Sequence[str], templates: Sequence[str], settings: CoalSettings) -> dict[str, tuple[str, ...]]:
     """Word -> its templates in the published order."""
     width = settings.width

@@ -143,4 +143,4 @@ def _fact(row: CauseRow) -> Fact:
 def _not_judged(result: RobustResult) -> list[Fact]:
     """How many wordings the model does not understand."""
     left, asked = len(result.wordings) - result.judged, len(result.wordings)
-    return [Fact("Not judged", str(left), "", f"of {asked} wordings, which the model does not understand")] * (left > 0)
+    return [Fact("Not judged", str(left), "", f"of {asked} wordings, which it does not understand")] * (left > 0)
