@@ -93,16 +93,16 @@ def known() -> Iterator[Scenario]:
         yield Scenario(f"female words near 0, {spread} effects", spread, NO_LEAN, female, slices=_FEMALE)
     yield Scenario("female words near 0, occupation effects", "occupation", NO_LEAN, 3.2, slices=_FEMALE)
     yield Scenario("fixed by word, few words", "independent", NO_LEAN, _SILENT, fixed=_RARE)
-    for design in ("271 x 3", "271 x 5", "271 x 20"):
+    for design in ("271 x 5", "271 x 20"):
         yield Scenario(design, design=design)
     # A template that moves the lean of all words alike moves the share of neutral by its square, which is skewed.
-    for design in ("271 x 3", "271 x 10"):
+    for design in ("271 x 5", "271 x 10"):
         yield Scenario(f"{design}, effects on lean only", design=design, on_caution=0)
     for spread in USUAL:
         yield Scenario(f"difference, null, {spread} effects", spread, second=LEAN)
     yield Scenario("difference, null, near 0", "both", NO_LEAN, 3.5, second=NO_LEAN)
     yield Scenario("difference, null, alike models", "both", second=LEAN, shared=0.95)
-    yield Scenario("difference, null, 271 x 3", "both", second=LEAN, design="271 x 3")
+    yield Scenario("difference, null, 271 x 5", "both", second=LEAN, design="271 x 5")
     yield Scenario("difference, real", "both", second=(-1.4, 1.4, 0.3))
     for spread in ("weak", "occupation", "both"):
         yield Scenario(f"single occupations, {spread} effects", spread, by_occupation=True)
@@ -125,10 +125,10 @@ def fresh() -> Iterator[Scenario]:
     yield Scenario("correlated answers of the genders", "other", (-0.8, 0.8, 0.2), 1.4, paired=0.8)
     yield Scenario("correlated answers, no lean", "weak", NO_LEAN, 0.8, paired=0.6)
     yield Scenario("a woman is assumed", "other", (-0.8, -0.1, -0.5), 1.2)
-    for design in ("20 x 3", "20 x 5", "40 x 8"):
+    for design in ("20 x 5", "40 x 8"):
         yield Scenario(design, "other", design=design)
-    yield Scenario("20 x 3, template effects", "template", (-0.5, 0.5, 0.0), 1.0, design="20 x 3")
-    yield Scenario("20 x 3, fixed by word", "independent", NO_LEAN, _SILENT, design="20 x 3", fixed=some)
+    yield Scenario("20 x 5, template effects", "template", (-0.5, 0.5, 0.0), 1.0, design="20 x 5")
+    yield Scenario("20 x 5, fixed by word", "independent", NO_LEAN, _SILENT, design="20 x 5", fixed=some)
     yield Scenario("near 0, heavy tails", "other", NO_LEAN, 3.6, tails=4)
     yield Scenario("near 1, other effects", "other", (-3.0, 3.0, 3.0), 0.2)
     yield Scenario("published order", "other", design="published")
@@ -138,4 +138,4 @@ def fresh() -> Iterator[Scenario]:
         )
     yield Scenario("difference, null, heavy tails", "other", NO_LEAN, 1.6, second=NO_LEAN, shared=0.8, tails=3)
     yield Scenario("difference, null, fixed by word", "weak", NO_LEAN, 3.0, second=NO_LEAN, fixed=some)
-    yield Scenario("difference, null, 20 x 3", "other", second=LEAN, design="20 x 3")
+    yield Scenario("difference, null, 20 x 5", "other", second=LEAN, design="20 x 5")

@@ -585,8 +585,8 @@ def test_a_sentence_that_is_not_asked_of_every_group_is_left_out() -> None:
 
 
 def test_a_share_of_0_has_room_above() -> None:
-    # Every word has two groups in three sentences, so that words weigh alike and a plain mean knows that it is a share.
-    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab", templates=3)
+    # Every word has two groups in five sentences, so that words weigh alike and a plain mean knows that it is a share.
+    of = sample({}, {f"word{at}": {"ab"[at % 2]} for at in range(12)} | {"tall": set()}, "ab", templates=5)
     for name in ("coal_n_pro", "coal_n_anti", "total_error_n"):
         found = get_estimate(of, name)
         assert found.value == 0 and found.low == 0 and found.high > 0.01, name
@@ -596,7 +596,7 @@ def test_a_share_of_0_has_room_above() -> None:
 
 
 def test_an_interval_of_equal_words_is_that_of_a_share() -> None:
-    of = random_sample("ab", 3, templates=3)
+    of = random_sample("ab", 3, templates=5)
     share = Measure("x", "", "", lambda sample, _: sample.rate(ENTAILMENT, "PS"), 0, 1)
     counts = of.frame.filter(pl.col("subset") == "PS").group_by("occupation").len()["len"]
     assert counts.n_unique() == 1

@@ -105,8 +105,8 @@ def test_every_occupation_in_every_template() -> None:
 
 def test_answers_that_cancel_over_clusters_keep_a_width() -> None:
     # Rows and columns have the same means: both ways of clustering find nothing, and independent cells remain.
-    found = estimate(crossed(3, 3, np.eye(3)))
-    assert found.se == pytest.approx(np.sqrt(2 / 9 / 8)) and found.low < 0.15 and found.high > 0.6
+    found = estimate(crossed(5, 5, np.eye(5)))
+    assert found.se == pytest.approx(np.sqrt(4 / 25 / 24)) and found.low < 0.1 and found.high > 0.4
 
 
 def test_the_variance_is_never_below_one_of_its_parts() -> None:
@@ -430,12 +430,12 @@ def test_a_difference_hides_something_only_where_no_answer_differs() -> None:
 
 
 def test_shared_templates_that_cancel_do_not_widen() -> None:
-    # Three templates move both classes alike; the difference of the classes does not depend on them.
+    # Five templates move both classes alike; the difference of the classes does not depend on them.
     generator = np.random.default_rng(7)
-    inclined = generator.normal(size=(80, 1)) + 2 * np.array([-1.0, 0, 1])
+    inclined = generator.normal(size=(80, 1)) + 2 * np.array([-1.0, -1, 0, 1, 1])
     rows = [
         ("PS", f"o{o}", "female" if o % 2 else "male", f"t{t}", ENTAILMENT if inclined[o, t] > 0 else "neutral")
-        for o, t in np.ndindex(80, 3)
+        for o, t in np.ndindex(80, 5)
     ]
     sample = Sample(table(rows))
 
@@ -443,7 +443,7 @@ def test_shared_templates_that_cancel_do_not_widen() -> None:
         return sample.rate(ENTAILMENT, stereotype="male") - sample.rate(ENTAILMENT, stereotype="female")
 
     whole, apart = estimate(sample), measured(sample, gap, -1)
-    assert whole.high - whole.low > 0.6  # three templates, one of which moves all: as good as unknown
+    assert whole.high - whole.low > 0.6  # five templates that move all: as good as unknown
     assert apart.high - apart.low < 0.4
 
 
@@ -472,14 +472,14 @@ def test_few_clusters_give_no_interval() -> None:
     # How many occupations a stereotype has is fixed: one of each is no more than one.
     both = estimate(Sample(table([*rows, ("PS", "cop", "male", "t1", ENTAILMENT)])))
     assert np.isnan(both.low) and "one occupation" in both.note
-    # Sentences of one word are enough; a sentence or two that all words share are not.
+    # Sentences of one word are enough; a few sentences that all words share are not.
     found = estimate(Sample(table([*rows, ("PS", "nurse", "female", "t2", ENTAILMENT)])))
     assert found.low < found.value <= found.high and found.note == ""
-    answers = np.arange(36).reshape(12, 3) % 5 == 0
-    for templates, note in ((1, "1 sentence shared by all words is"), (2, "2 sentences shared by all words are")):
+    answers = np.arange(60).reshape(12, 5) % 7 == 0
+    for templates, note in ((1, "1 sentence shared by all words is"), (4, "4 sentences shared by all words are")):
         found = estimate(crossed(12, templates, answers))
         assert found.note == f"no interval: {note} too few" and np.isnan([found.low, found.se, found.p]).all()
-    found = estimate(crossed(12, 3, answers))
+    found = estimate(crossed(12, 5, answers))
     assert found.low < found.value < found.high and found.note == ""
 
 
@@ -622,7 +622,7 @@ SCENARIOS = {scenario.name: scenario for scenario in (*coverage.known(), *covera
         ("both effects", ("coal", "stereotype", "total_error")),
         ("female words, occupation effects", ("coal",)),
         ("fixed by word, some words", ("stereotype", "default_of_stereotyped")),
-        ("20 x 3", ("coal",)),
+        ("20 x 5", ("coal",)),
         ("published, a man in 40 % of the sentences", ("stereotype",)),
         ("difference, null, both effects", ("coal", "stereotype")),
     ],
