@@ -3,6 +3,7 @@
     python benchmarks/language_models.py --model MODEL_FOLDER_OR_GGUF --pairs 40 --batch 1,16
     python benchmarks/language_models.py --chat --model FILE.gguf --pairs 16 --concurrency 8      # llama.cpp's server
     python benchmarks/language_models.py --chat --latency 0.1 --pairs 100 --concurrency 8
+    python benchmarks/language_models.py --cache --model FILE.gguf --pairs 32 --repeats 3
     python benchmarks/language_models.py --rounding --model MODEL_FOLDER_OR_GGUF --pairs 16
 
 Both libraries run in one process on one loaded network, one after the other, on the processor time of the process, so
@@ -19,6 +20,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -231,6 +234,34 @@ def busy(url: str, concurrency: int, count: int, repeats: int) -> dict[str, Any]
     }
 
 
+def cache(url: str, concurrency: int, count: int, repeats: int) -> dict[str, Any]:
+    """Pairs a second, also of processor time, with llama.cpp's prompt cache and without, in turns."""
+    options = ModelOptions(prompting=Prompting(concurrency=concurrency))
+    used: Any = load_model(f"chat:{url}", options=options)
+    plain = copy(used)
+    plain.abilities = replace(used.abilities, cached=False)
+    items = used.prepare(*(part[:count] for part in whole_premises(count))).items
+    paces: dict[str, list[tuple[float, float]]] = {"cache": [], "none": []}
+    answers = {}
+    for _ in range(repeats):
+        for name, model, share in (("cache", used, 1), ("none", plain, 4)):
+            asked = items[: -(-len(items) // share)]  # the slow way is asked fewer pairs
+            started, worked = time.perf_counter(), time.process_time()
+            answers[name] = model.logits(asked)
+            spent = time.perf_counter() - started, time.process_time() - worked
+            paces[name].append((len(asked) / spent[0], len(asked) / spent[1]))
+    both = len(answers["none"])
+    moved = _shares(answers["cache"][:both, :3]) - _shares(answers["none"][:, :3])
+    first, second = (np.median(paces[name], axis=0) for name in ("cache", "none"))
+    return {
+        **used.abilities.card(),
+        "pairs_per_second": [round(float(pace[0]), 3) for pace in (first, second)],
+        "ratio": round(float(first[0] / second[0]), 2),
+        "ratio_of_processor_time": round(float(first[1] / second[1]), 2),
+        "answers_move": round(float(np.sqrt(np.mean(moved**2))), 4),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -239,6 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", default="1,16", help="batch sizes of lm-eval; its own default is 1")
     parser.add_argument("--prompts", type=int, default=1)
     parser.add_argument("--chat", action="store_true")
+    parser.add_argument("--cache", action="store_true", help="llama.cpp's prompt cache beside none")
     parser.add_argument("--rounding", action="store_true", help="how far bfloat16 and batches move the answers")
     parser.add_argument("--latency", type=float, default=0.05)
     parser.add_argument("--concurrency", type=int, default=8)
@@ -247,6 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.chat:
         with llama_server(given.model, given.concurrency) if given.model else fake_server(given.latency) as url:
             print(json.dumps(busy(url, given.concurrency, given.pairs, given.repeats), indent=1))
+    elif given.cache:
+        with llama_server(given.model, given.concurrency) as url:
+            print(json.dumps(cache(url, given.concurrency, given.pairs, given.repeats), indent=1))
     elif given.rounding:
         print(json.dumps(rounding(given.model, given.pairs), indent=1))
     else:

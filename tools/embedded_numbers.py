@@ -157,8 +157,8 @@ def lists() -> Iterator[str]:
     """Both English lists side by side."""
     labour, published = (audit_of("en", LABOUR, "coal").result.suites[name].measures for name in (LABOUR, "coal"))
     yield from (row("measure", "labour", "published"), row(*["---"] * 3))
-    keys = ("default_of_stereotyped", "regression_slope", "regression_intercept", "contradictory", "coal")
-    for key in (*CAUSES, *keys, "coal_pro", "coal_anti", "coal_non"):
+    leans = ("stereotype", "regression_slope", "default_gender", "default_of_stereotyped", "regression_intercept")
+    for key in (*leans, "total_error", "contradictory", "coal", "coal_pro", "coal_anti", "coal_non"):
         yield row(labour[key].title.strip(), shown(labour[key]), shown(published[key]))
 
 

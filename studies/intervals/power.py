@@ -6,6 +6,7 @@ detectable assumes that the two scores correlate by one half; for any other corr
 Usage::
 
     python -m studies.intervals.power --simulations 500
+    python -m studies.intervals.power --simulations 100 --lists    # how small a stereotype is found, on both lists
 """
 
 from __future__ import annotations
@@ -55,12 +56,38 @@ def power(more: float, shared: float, simulations: int, seed: int = 0) -> Power:
     return Power(float(second - first), typical, detectable, correlation, float(np.mean(rejected)))
 
 
+def stereotype_power(
+    design: str, spread: str, apart: float, simulations: int, seed: int = 0
+) -> tuple[float, float, float]:
+    """A true stereotype, how often its interval excludes 0, and the mean width; classes lean by ``apart`` to theirs."""
+    _, _, usual = LEAN
+    world = World(Scenario("power", spread=spread, lean=(usual - apart, usual + apart, usual), design=design))
+    generator, entry = np.random.default_rng(seed), get_measure("stereotype")
+    found = [estimate_measures(*world.draw(generator), [entry])["stereotype", None] for _ in range(simulations)]
+    excluded = [estimate.low > 0 or estimate.high < 0 for estimate in found]
+    values, widths = zip(*((estimate.value, estimate.high - estimate.low) for estimate in found), strict=True)
+    return float(np.mean(values)), float(np.mean(excluded)), float(np.mean(widths))
+
+
+def _lists(simulations: int, seed: int) -> None:
+    print("| list | effects | stereotype | found | width |\n|---|---|---|---|---|")
+    for design in ("labour", "coal"):
+        for spread in ("both", "occupation"):
+            for apart in (0.22, 0.3, 0.4, 0.55, 0.75):
+                value, found, width = stereotype_power(design, spread, apart, simulations, seed)
+                print(f"| {design} | {spread} | {value:.3f} | {found:.0%} | {width:.3f} |", flush=True)
+
+
 def main() -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lists", action="store_true", help="the power for a stereotype on both English lists instead")
     options = parser.parse_args()
+    if options.lists:
+        _lists(options.simulations, options.seed)
+        return
     print("| scores correlate by | stated for 0.5 | detectable | true difference | rejected |\n|---|---|---|---|---|")
     for shared in (0.5, 0.8, 0.95):
         for share in (0.0, 0.5, 1.0, 1.5):

@@ -354,7 +354,9 @@ def assumes_a_man_in_some_sentences(seed: int) -> CallableModel:
 def test_dealt_sentences_are_no_stereotype(words: str, most: float) -> None:
     spread = {}
     for order in ("published", "dealt"):
-        pairs = build_coal("en", occupations=words, order=order)
+        # The published order needs a template more for each word, and there are 300.
+        width = 1 if (words, order) == ("labour", "published") else 10
+        pairs = build_coal("en", occupations=words, order=order, width=width)
         found = [
             value(Sample(predict(assumes_a_man_in_some_sentences(seed), [pairs])), "stereotype") for seed in range(30)
         ]

@@ -199,7 +199,8 @@ def test_a_screen_without_a_cause_has_no_example_of_one(english: Audit) -> None:
 
 
 def test_another_axis_has_its_own_words(tmp_path: Path) -> None:
-    jobs = [("pilot", "older"), ("judge", "older"), ("coder", "younger"), ("gamer", "younger"), ("cook", "neutral")]
+    jobs = [("pilot", "older"), ("judge", "older"), ("coder", "younger"), ("gamer", "younger")]
+    jobs += [(word, "neutral") for word in ("cook", "baker", "clerk", "tailor", "farmer", "painter", "driver", "guard")]
     templates = [f"the [Sub] waits at gate {i}." for i in range(30)]
     (tmp_path / "age.toml").write_text(
         f"""
@@ -257,7 +258,7 @@ def test_three_groups_have_no_causes_and_the_verdict_says_so() -> None:
 def test_a_mostly_silent_model_is_named() -> None:
     class Asked:
         def __init__(self, silent: int) -> None:
-            self.abstained = np.arange(20) < silent
+            self.abstained, self.frame, self.header = np.arange(20) < silent, pl.DataFrame(), {}
 
     assert [_silence(Asked(silent)) != "" for silent in (0, 10, 11, 13, 20)] == [False, False, True, True, True]
 
@@ -378,7 +379,7 @@ def test_answers_by_gender_without_stereotype(english: Audit) -> None:
     assert entailed["male"].value == pytest.approx(0.777, abs=5e-4)
     assert entailed["female"].value == pytest.approx(0.010, abs=5e-4)
     assert all(row.low <= row.value <= row.high and row.low < row.high for row in entailed.values())
-    assert "hypothesis names male" in shown(english) and "0.774" in shown(english)
+    assert "hypothesis names male" in shown(english) and "0.777" in shown(english)
     read = {(row.stereotype, row.reading): row for row in english.coal.readings}
     difference = read["neutral", "male"].value - read["neutral", "female"].value
     assert difference == pytest.approx(english.coal.default_gender.value, abs=1e-5)

@@ -14,6 +14,7 @@ from evenli.audit.pairs import PairSet, few_checks
 from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions
 from evenli.audit.prompting import AGREEMENT, mixture, read_views
+from evenli.audit.report.terminal import prompting_blocks, prompting_lines
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.core.labels import LABELS
@@ -99,6 +100,9 @@ def test_a_wording_that_fails_is_named_and_no_verdict_rests_on_it(right: Predict
     )
     assert found.verdict.code == "none" and "asked in wording w2 alone, it answers 'neutral'" in found.verdict.sentence
     assert found.coal.problem == gate.problem
+    shown = prompting_blocks(found)[0].rows
+    assert [row[0] for row in shown] == ["w1", "w2", "w3"] and shown[1][-1] == gate.wordings["w2"].problem
+    assert "mean and vote differ on 0%" in prompting_lines(found, {})[0]
     assert type(gate).from_dict(gate.to_dict()) == gate
     # One wording is the whole audit, and is not gated twice.
     alone = assess(in_wordings(right, labels)).competence

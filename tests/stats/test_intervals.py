@@ -569,6 +569,22 @@ def test_memory_grows_by_little_per_row() -> None:
     assert peak < 300 * rows  # one resampled weight per row and resample would be 8,000 bytes a row
 
 
+def test_one_word_says_nothing_about_others() -> None:
+    """A class of one word: whatever it is answered, another word may be answered in any other way."""
+    rows = [("a", "female", 0.7), ("b", "male", 0.2), ("c", "male", 0.4)]
+    frame = pl.DataFrame(
+        [(word, kind, f"t{at}", p + at / 100) for word, kind, p in rows for at in range(10)],
+        ["occupation", "stereotype", "template", "p"],
+        orient="row",
+    ).with_columns(entailment=0.0, neutral=0.0, contradiction=0.0)
+    column = frame["p"].to_numpy()
+    entry = Measure("x", "", "", lambda sample, name: sample.mean(column, stereotype=name), 0, 1)
+    found = estimate_measures(Sample(Predictions(frame)), [entry], ("female", "male"))
+    alone, two = found["x", "female"], found["x", "male"]
+    assert alone.value == pytest.approx(0.745) and alone.low < 0.745 - 0.95 * 0.745 + 1e-6 and alone.high > 0.98
+    assert two.low > 0.0 and two.high < 1.0
+
+
 # --- coverage ------------------------------------------------------------------------------------------------
 
 SIMULATIONS = 300
@@ -583,7 +599,7 @@ SCENARIOS = {scenario.name: scenario for scenario in (*coverage.known(), *covera
         ("both effects", ("coal", "stereotype", "total_error")),
         ("female words, occupation effects", ("coal",)),
         ("fixed by word, some words", ("stereotype", "default_of_stereotyped")),
-        ("20 x 3", ("coal", "stereotype")),
+        ("20 x 3", ("coal",)),
         ("published, a man in 40 % of the sentences", ("stereotype",)),
         ("difference, null, both effects", ("coal", "stereotype")),
     ],

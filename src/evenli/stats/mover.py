@@ -119,7 +119,8 @@ def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: st
             raise InputError("the two runs count different words; score both again with 'evenli measure'")
         if any(by):
             strata = design.strata[asked[0].rows]
-            terms += [_term(asked, by, int(stratum), strata == stratum) for stratum in np.unique(strata)]
+            words = design.occupations[asked[0].rows]
+            terms += [_term(asked, by, int(stratum), strata == stratum, words) for stratum in np.unique(strata)]
     if not terms:
         raise NotOfMeansError
     classes = {
@@ -137,7 +138,7 @@ def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: st
     return Terms(shares, sizes, _covariance(terms, design), np.array(hidden), np.array(words, dtype=np.float64))
 
 
-def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: NDArray[np.bool_]) -> _Term:
+def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: NDArray[np.bool_], words: Codes) -> _Term:
     columns, count = [mean.values[here].astype(np.float64) for mean in means], len(here)
     # Around the mean of the class: how many rows a class has is fixed, so that its level brings no error.
     errors = [slope * (column - column.mean()) / count for column, slope in zip(columns, slopes, strict=True)]
@@ -147,8 +148,11 @@ def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: ND
     least = -1 if paired or means[0].signed else 0
     size, low, high = float(slopes[-1]) * len(column) / count, column.min(), column.max()
     share = math.nan if least or fixed or low < 0 or high > 1 else float(column.mean())
-    answer = round(low)
-    alike = max(high - answer, answer - low) <= (0 if paired else _NEVER) and least <= answer <= 1 and not fixed
+    # One word says nothing about others, whatever its answers.
+    single = np.ptp(words[here]) == 0
+    answer = float(column.mean()) if single else round(low)
+    alike = single or max(high - answer, answer - low) <= (0 if paired else _NEVER)
+    alike = alike and least <= answer <= 1 and not fixed
     mass = max(map(abs, slopes)) / count
     return _Term(stratum, means[0].rows[here], scores, mass, share, size, answer if alike else math.nan, least)
 

@@ -311,7 +311,7 @@ def table(
             "Table; others by suite, an unknown name lists them.", choices=("measures", "occupations"), closed=False
         ),
     ] = "measures",
-    suite: Annotated[str | None, suites("Suite of the run; default: its first.")] = None,
+    suite: Annotated[str | None, suites("Suite of the run; default: the first with this table.")] = None,
     out: Annotated[Path | None, output("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.")] = None,
 ) -> None:
     """Write the results of a run as a table."""

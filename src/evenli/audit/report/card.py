@@ -231,9 +231,10 @@ def suite_of(audit: Audit) -> str:
     if suite is None:
         judges = [name for name in SUITES if get_suite(name).judges]
         held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
+        names = ",".join(name for name in SUITES if name in {DEFAULT_SUITE, *audit.result.suites})
         raise RunError(
             f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "
-            f"all of them (--suite {','.join(name for name in SUITES if name in {DEFAULT_SUITE, *audit.result.suites})})"
+            f"all of them (--suite {names})"
         )
     return suite.name
 
