@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import gamma
 from scipy.stats import t as student
 
 from evenli.audit.models import fake_model
@@ -34,7 +35,7 @@ from evenli.stats.intervals import (
     wilson,
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
-from evenli.stats.mover import Z, terms_of_means, word_rule
+from evenli.stats.mover import Z, rare, terms_of_means, word_rule
 from evenli.stats.sample import Sample
 from evenli.stats.variance import TwoWay, jackknife
 from studies.intervals import coverage
@@ -123,6 +124,22 @@ def test_the_word_rule(words: int, level: float, expected: float) -> None:
     assert word_rule(np.array([words]), level)[0] == pytest.approx(expected, abs=5e-5)
 
 
+def test_limits_of_rare_answers_are_those_of_a_poisson_mean() -> None:
+    # Brown, Cai and DasGupta (2001): 0.051, 0.355 and 0.818 for one, two and three answers.
+    assert rare(np.array([1.0, 2.0, 3.0]), 0.95) == pytest.approx([0.0513, 0.3554, 0.8177], abs=1e-4)
+
+
+def test_an_answer_that_few_words_gave_is_no_better_known_to_be_rare_than_one_that_none_gave() -> None:
+    answers = np.zeros((13, 40))
+    none = estimate(crossed(13, 40, answers))
+    answers[0, 0] = 1
+    one = estimate(crossed(13, 40, answers))
+    answers[:7] = 1
+    many = estimate(crossed(13, 40, answers))
+    assert none.high == pytest.approx(one.high) == pytest.approx(1 - 0.05 ** (1 / 13))
+    assert 0 < one.low < one.value == pytest.approx(1 / 520) and many.high > one.high
+
+
 def test_a_model_that_is_always_neutral_is_known_by_its_words() -> None:
     sample = Sample(predict(fake_model("even"), [build_coal("en")]))
     female, male = 1 - 0.05 ** (1 / 13), 1 - 0.05 ** (1 / 87)
@@ -199,9 +216,14 @@ def textbook(sample: Sample, means: Sequence[Asked], level: float = 0.95) -> tup
         p, own = answers.mean(), variance([(name, size, answers, here)], [1.0])[0] / size**2
         ends = [t, t]
         if 0 < p < 1:
-            n = p * (1 - p) / own
+            n, rule = p * (1 - p) / own, 1 - (1 - level) ** (1 / len(set(design.occupations[design.strata == name])))
             centre, half = (p + t**2 / 2 / n) / (1 + t**2 / n), t * np.sqrt(own + t**2 / 4 / n**2) / (1 + t**2 / n)
-            ends = [(p - centre + half) / np.sqrt(own), (centre + half - p) / np.sqrt(own)]
+            low, high = centre - half, centre + half
+            # So rare that a Poisson variable with this mean gives as many with 5 %.
+            low = gamma.ppf(1 - level, p * n) / n if p * n <= 3 else low
+            high = 1 - gamma.ppf(1 - level, (1 - p) * n) / n if (1 - p) * n <= 3 else high
+            low, high = min(low, 1 - rule), max(high, rule)
+            ends = [(p - low) / np.sqrt(own), (high - p) / np.sqrt(own)]
         else:
             steps = unseen.setdefault(name, [0.0, 0.0, set()])
             steps[int((p == 0) == (size > 0))] += abs(size)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from evenli.core.errors import InputError
 from evenli.stats.delta import Function, Mean, NotOfMeansError, means_and_slopes
@@ -30,6 +30,8 @@ from evenli.stats.variance import TwoWay, correction, degrees_of_freedom
 Z = float(ndtri(0.975))
 _NEVER = 0.01
 """An answer that has less than this probability everywhere counts as one that was never given."""
+_FEW = 3
+"""Of so few answers the end next to 0 is that of a Poisson mean."""
 LEAST_P = 1e-6
 """A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
 
@@ -42,6 +44,7 @@ class Terms:
         shares: The mean of each term where it is a share; NaN for others.
         sizes: How much the estimate changes when such a share goes from 0 to 1.
         covariance: Of the terms.
+        classes: Number of the class of each term.
         hidden: For each class, how far down and up the estimate goes if all its words give answers that none gave.
         words: Words of each class.
     """
@@ -49,6 +52,7 @@ class Terms:
     shares: Values
     sizes: Values
     covariance: TwoWay
+    classes: Codes
     hidden: Values
     words: Values
 
@@ -56,18 +60,26 @@ class Terms:
         """How far the interval reaches down and up."""
         variance, df = self.covariance.spread(np.ones(len(self.shares)))
         t = float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
-        unseen = np.square(self.hidden * word_rule(self.words, level)[:, None]).sum(axis=0)
-        down, up = (self.covariance.spread(errors).variance for errors in self._errors(t)) if variance else (0.0, 0.0)
+        rule = word_rule(self.words, level)
+        unseen = np.square(self.hidden * rule[:, None]).sum(axis=0)
+        errors = self._errors(t, level)
+        down, up = (self.covariance.spread(side).variance for side in errors) if variance else (0.0, 0.0)
         return math.sqrt(down + unseen[0]), math.sqrt(up + unseen[1])
 
-    def _errors(self, t: float) -> Values:
+    def _errors(self, t: float, level: float) -> Values:
         """How many standard errors the interval of each term reaches down and up."""
         errors = np.full((2, len(self.shares)), t)
         variances = self.covariance.variances
         bent = (variances > 0) & (np.abs(self.shares - 0.5) < 0.5 - 1e-9)
         share, sd = self.shares[bent], np.sqrt(variances[bent]) / np.abs(self.sizes[bent])
-        # As many independent answers would have this variance.
-        low, high = score_interval(share, share * (1 - share) / sd**2, t)
+        n = share * (1 - share) / sd**2  # as many independent answers would have this variance
+        low, high = score_interval(share, n, t)
+        # Wilson's end next to 0 (or 1) is too near the share where answers are few (Brown, Cai and DasGupta 2001).
+        low = np.where(share * n <= _FEW, rare(share * n, level) / n, low)
+        high = np.where((1 - share) * n <= _FEW, 1 - rare((1 - share) * n, level) / n, high)
+        # An answer that few words gave is no better known to be rare than one that none gave.
+        rule = word_rule(self.words, level)[self.classes[bent]]
+        low, high = np.minimum(low, 1 - rule), np.maximum(high, rule)
         down, up = (share - low) / sd, (high - share) / sd
         turned = self.sizes[bent] < 0
         errors[:, bent] = np.where(turned, up, down), np.where(turned, down, up)
@@ -97,6 +109,11 @@ def word_rule(words: Values, level: float) -> Values:
     return np.asarray(1 - (1 - level) ** (1 / words))
 
 
+def rare(count: Values, level: float) -> Values:
+    """The smallest mean of a Poisson variable that gives so many with probability ``1 - level``: 0.051 for 1."""
+    return np.asarray(gammaincinv(count, 1 - level))
+
+
 class _Term(NamedTuple):
     """One mean in one class: its errors row by row, each row's weight, and what ``Terms`` says of it."""
 
@@ -123,19 +140,17 @@ def terms_of_means(function: Function, samples: Sequence[Sample], stereotype: st
             terms += [_term(asked, by, int(stratum), strata == stratum, words) for stratum in np.unique(strata)]
     if not terms:
         raise NotOfMeansError
-    classes = {
-        stratum: [term for term in terms if term.stratum == stratum] for stratum in {one.stratum for one in terms}
-    }
-    hidden, words = [], []
-    for inside in classes.values():
+    strata, classes = np.unique([term.stratum for term in terms], return_inverse=True)
+    hidden, words = np.zeros((len(strata), 2)), np.zeros(len(strata))
+    for at, stratum in enumerate(strata):
         of_rows: dict[bytes, list[_Term]] = {}
-        for term in inside:
+        for term in (term for term in terms if term.stratum == stratum):
             of_rows.setdefault(term.rows.tobytes(), []).append(term)
         # All rows of a class rest on the same words, so what they lack may be missing by one chance.
-        hidden.append(np.sum([_unseen(same, paired=len(samples) == 2) for same in of_rows.values()], axis=0))
-        words.append(len(np.unique(np.concatenate([design.occupations[term.rows] for term in inside]))))
+        hidden[at] = np.sum([_unseen(same, paired=len(samples) == 2) for same in of_rows.values()], axis=0)
+        words[at] = len(np.unique(design.occupations[np.concatenate([same[0].rows for same in of_rows.values()])]))
     shares, sizes = np.array([(term.share, term.size) for term in terms]).T
-    return Terms(shares, sizes, _covariance(terms, design), np.array(hidden), np.array(words, dtype=np.float64))
+    return Terms(shares, sizes, _covariance(terms, design), classes, hidden, words)
 
 
 def _term(means: Sequence[Mean], slopes: Sequence[float], stratum: int, here: NDArray[np.bool_], words: Codes) -> _Term:
