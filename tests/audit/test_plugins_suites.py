@@ -187,7 +187,7 @@ def test_a_suite_shows_itself_in_reports(suite: Path, tired_run: Path, run_cli, 
     assert even.plot("doctors").to_dict()
     # Several models are ranked by the headline of the suite.
     both = render([load_run(tired_run), even])
-    assert "is the least biased of these models" in both and "Thinks of tired doctors" in both
+    assert "the least biased of these models" in both and "Thinks of tired doctors" in both
     assert '<th scope="col" class="n">the doctors</th>' in both and "Not compared" not in both
     # A suite without any text of its own gets a general method.
     plain = render([evenli.audit("fake:even", suites=("sleepers",), scoring=FAST)])
