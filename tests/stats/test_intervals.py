@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -671,3 +672,11 @@ def test_a_prediction_interval_covers_a_further_value() -> None:
     assert 0.93 < np.mean(inside) < 0.97
     assert prediction_interval([1.0])[2] != prediction_interval([1.0])[2]
     assert prediction_interval([1.0, 2.0, 3.0])[2] == pytest.approx(0.5)
+
+
+def test_the_page_shows_what_was_stored(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.setattr("sys.argv", ["coverage", "--stored", str(root / "studies/intervals/coverage.jsonl")])
+    coverage.main()
+    shown = capsys.readouterr().out
+    assert shown.count("\n") > 10 and shown in (root / "docs/explanation/intervals.md").read_text(encoding="utf-8")
