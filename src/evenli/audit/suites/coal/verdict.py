@@ -40,6 +40,7 @@ NEGLIGIBLE = 0.05
 """A cause whose interval lies within this of 0 is negligible: fewer than one sentence in twenty goes astray."""
 SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
 """Up to which value a cause has which size: one sentence in ten, and about one in three."""
+WRONG = "wrong answers in all"
 ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
 COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
 _SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
@@ -142,7 +143,7 @@ def _of_either_kind(lean: MeasureResult) -> Estimate:
 
 def error_cause(name: str, measured: Estimate) -> Cause:
     """The total error as a cause, which any number of groups has."""
-    return Cause(name, "none", size_of(measured), "errors in no consistent direction", measured)
+    return Cause(name, "none", size_of(measured), WRONG, measured)
 
 
 def stereotype_cause(name: str, measured: Estimate) -> Cause:
