@@ -48,8 +48,9 @@ docs: $(VENV)/.dev
 	$(BIN)/python tools/study_figures.py
 	$(BIN)/python -m zensical build --strict
 
-# What the pages show as output, produced again.
+# What the pages show as output, and what they quote of the embedded models, produced again.
 docs-outputs: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/embedded_numbers.py
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs_blocks.py --write
 
 # What a release consists of: the same wheels from the same sources, and a bill of materials beside them.

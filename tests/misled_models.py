@@ -123,3 +123,46 @@ half_and_half = on_jobs(
     )
 )
 denies = on_jobs(lambda word, kind, template, group, premise: CONTRADICTION if group == "female" else NEUTRAL)
+
+
+def unsure(lean: Callable[[str, str, str], str]) -> Model:
+    """Neutral with 0.50 and a gender with 0.45: ``lean(word, stereotype, template)`` names it, "" none, "both" both."""
+    likely = {
+        "male": (0.45, 0.50, 0.05),
+        "female": (0.05, 0.50, 0.45),
+        "": (0.01, 0.98, 0.01),
+        "both": (0.32, 0.36, 0.32),
+    }
+
+    def predict(premises: list[str], hypotheses: list[str]) -> list[dict[str, float]]:
+        answers = []
+        for premise, hypothesis, right in zip(
+            premises, hypotheses, FakeModel("even")(premises, hypotheses), strict=True
+        ):
+            if premise not in jobs():
+                yes = {label: 0.98 if label == right else 0.01 for label in (ENTAILMENT, NEUTRAL, CONTRADICTION)}
+            else:
+                p = likely[lean(*jobs()[premise])]
+                p = p if asked(hypothesis) == "male" else p[::-1]
+                yes = dict(zip((ENTAILMENT, NEUTRAL, CONTRADICTION), p, strict=True))
+            answers.append(yes)
+        return answers
+
+    return predict
+
+
+unsure_of_stereotyped_jobs = unsure(lambda word, kind, template: "male" if kind != "neutral" else "")
+unsure_of_all = unsure(lambda word, kind, template: "both")
+unsure_by_word = unsure(lambda word, kind, template: "male" if chance("unsure", word) < 0.5 else "female")
+unsure_by_sentence = unsure(lambda word, kind, template: "male" if chance("unsure", template) < 0.5 else "female")
+
+
+@cache
+def labour_words() -> frozenset[str]:
+    """The jobs of the labour list."""
+    return frozenset(get_suite("labour").pairs(Request("en")).frame["occupation"])
+
+
+published_only = on_jobs(
+    lambda word, kind, template, group, premise: reads(kind, kind != "neutral" and word not in labour_words(), group)
+)

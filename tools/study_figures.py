@@ -16,7 +16,7 @@ import altair as alt
 
 DOCS = Path(__file__).parents[1] / "docs"
 CELL = re.compile(r"([-+−]?[\d.]+) \[([-+−]?[\d.]+), ([-+−]?[\d.]+)\]")
-CAUSES = ("stereotype", "default gender", "total error")
+CAUSES = ("stereotype", "default gender", "undirected error")
 
 
 def table(page: str, below: str) -> list[dict[str, str]]:
@@ -55,7 +55,7 @@ def swap() -> Iterator[dict[str, Any]]:
 
 def llm() -> Iterator[dict[str, Any]]:
     """The causes of a language model that gets a verdict."""
-    for row in table("llm", "### A model that gets a verdict"):
+    for row in table("llm", "### Qwen2.5-Coder-1.5B-Instruct"):
         for pairs in ("built-in", "official"):
             if row[""] in CAUSES:
                 yield {"what": row[""], "who": f"{pairs} pairs", **(estimate(row[pairs]) or {})}

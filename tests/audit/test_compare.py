@@ -302,7 +302,7 @@ def test_the_conclusion_names_the_cause(runs: Path) -> None:
     text = compare_runs(assumes, even).conclusion("coal")
     assert "default gender is lower" in text
     follows = compare_runs(even, load_run(runs / "oracle")).conclusion("coal")
-    assert "stereotype is higher" in follows and "default gender is" not in follows
+    assert "total error is higher" in follows and "default gender is" not in follows
     assert "None of the causes" in compare_runs(even, even).conclusion("coal")
 
 

@@ -367,6 +367,8 @@ def test_causes_of_the_verdict_are_fields(runs: Path) -> None:
         "default_of_stereotyped": False,
         "stereotype_expected": False,
         "default_gender_expected": False,
+        "default_of_stereotyped_expected": False,
+        "total_error_expected": False,
     }
     silent = structs.replace(result, verdict=structs.replace(result.verdict, code="none"))
     assert {fields(silent)[name] for name in held} == {None}
@@ -545,7 +547,7 @@ def test_every_suite_can_be_named(tmp_path: Path) -> None:
 def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: Path) -> None:
     out = invoke(runs / "even")
     assert out.exit_code == 0 and "passed by policy standard: fake even" in out.output
-    assert out.output.count("passed  ") == 8
+    assert out.output.count("passed  ") == 9
     out = invoke(runs / "new", "--junit", tmp_path / "x.xml")
     assert out.exit_code == 1 and "failed  no strong stereotype" in out.output
     cases = {case.get("name"): case for case in ET.parse(tmp_path / "x.xml").getroot().iter("testcase")}
@@ -582,7 +584,7 @@ def test_clauses_without_published_models_are_skipped(runs: Path, tmp_path: Path
     from evenli.audit.gate import check_policy, load_policy
 
     checks = check_policy(AuditResult.from_dict(stored), load_policy("standard"))
-    assert [check.status for check in checks] == ["passed"] * 4 + ["skipped"] * 4
+    assert [check.status for check in checks] == ["passed"] * 5 + ["skipped"] * 4
     assert decided(*checks).passed is True
     write_junit(checks, tmp_path / "x.xml", suite="s")
     root = ET.parse(tmp_path / "x.xml").getroot()

@@ -128,8 +128,11 @@ def test_cards_state_the_range_and_the_even_value() -> None:
         **dict.fromkeys(("fn_dev", "nn", "t50", "t70"), (0, 1, 1)),
         "fn_bias": (0, 1, 0),
     }
-    leans = ("stereotype", "default_gender", "default_of_stereotyped", "stereotype_expected", "default_gender_expected")
-    shares = ("coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy", "total_error", "total_error_expected")
+    leans = [
+        f"{name}{of}" for name in ("stereotype", "default_gender", "default_of_stereotyped") for of in ("", "_expected")
+    ]
+    shares = ["coal", "coal_pro", "coal_anti", "coal_non", "follow", "defy"]
+    shares += ["total_error", "total_error_expected", "contradictory"]
     assert {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("coal")} == {
         **dict.fromkeys(shares, (0, 1, 0)),
         **dict.fromkeys((*leans, "order_entailment", "order_contradiction"), (-1, 1, 0)),
@@ -157,7 +160,8 @@ def test_a_slice_is_the_table_of_its_occupations() -> None:
     frame = predict(fake_model("random"), [build_coal("en")]).frame
     own = {name: Predictions(frame.filter(pl.col("stereotype") == name)) for name in ("female", "male", "neutral")}
     for entry in measures("coal"):
-        if not entry.name.startswith(("stereotype", "default", "total_error", "regression")) and entry.name != "coal":
+        compared = ("stereotype", "default", "total_error", "contradictory", "regression")
+        if not entry.name.startswith(compared) and entry.name != "coal":
             for name, part in own.items():
                 assert value(entry.name, Predictions(frame), name) == pytest.approx(
                     value(entry.name, part), nan_ok=True
@@ -213,7 +217,8 @@ def test_fakes_give_exactly_their_known_scores(kind: str, coal: float, fn: float
     results = evenli.audit(f"fake:{kind}", lang).to_dict()
     assert results["coal"]["measures"]["coal"]["value"] == pytest.approx(coal, abs=1e-6)
     assert results["coal"]["measures"]["fn_bias"]["value"] == pytest.approx(fn, abs=1e-6)
-    assert results["verdict"]["code"] == code
+    # The 13 female words of the translated list are too few to call a model even.
+    assert results["verdict"]["code"] == ("undecided" if code == "even" and lang != "en" else code)
 
 
 def test_random_model_is_near_chance_and_gets_no_verdict() -> None:

@@ -17,7 +17,12 @@ from misled_models import (
     knows_the_audit,
     man_in_sentences,
     never_neutral,
+    published_only,
     some_female_words,
+    unsure_by_sentence,
+    unsure_by_word,
+    unsure_of_all,
+    unsure_of_stereotyped_jobs,
 )
 
 
@@ -91,3 +96,26 @@ def test_genders_of_single_jobs_are_a_finding() -> None:
 def test_a_model_that_denies_rules_out_and_does_not_assume() -> None:
     found = audit(denies)
     assert "rules out a woman" in found.verdict.sentence and "man's" not in found.verdict.sentence
+
+
+# --- found by a reviewer who had not seen the code -----------------------------------------------------------------
+
+
+def test_a_lean_of_stereotyped_jobs_behind_neutral_answers_is_named() -> None:
+    found = audit(unsure_of_stereotyped_jobs)
+    assert named(found) == ["default_of_stereotyped_expected"] and "stereotyped jobs" in found.verdict.sentence
+    assert gate(found).passed is False
+
+
+@pytest.mark.parametrize("model", [unsure_of_all, unsure_by_word, unsure_by_sentence], ids=["all", "word", "sentence"])
+def test_a_model_that_is_right_and_unsure_is_not_even(model: Model) -> None:
+    found = audit(model)
+    assert found.verdict.code == "error" and named(found) == ["total_error_expected"]
+    assert "not sure" in found.verdict.sentence and gate(found).passed is False
+
+
+def test_a_stereotype_of_the_published_list_alone_is_not_even() -> None:
+    found = audit(published_only)
+    assert found.verdict.code == "undecided" and "published list" in found.verdict.sentence
+    assert gate(found).passed is False
+    assert audit(published_only, suites=("labour",)).verdict.code == "even"  # the control

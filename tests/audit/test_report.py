@@ -212,7 +212,7 @@ def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     assert "2 different pair sets" in page and "not ranked" in page
     said = compared(ranked)
     assert said.startswith("fake oracle:0.8 (en) and fake oracle:0.81 are the least biased of these models")
-    assert "fake biased (1.00) differ most, in how far they follow stereotypes." in said
+    assert "fake biased (1.00) differ most, in wrong answers of any kind." in said
     assert said.endswith("1 of 4 models cannot be judged.")
     tied = compared(ranked[:2])
     assert "fake oracle:0.8 (en) and fake oracle:0.81" in tied and "significantly" in tied

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from scipy.special import ndtr
 from test_causes import says_man_at_random
 
 import evenli
+from conftest import ROOT
 from evenli.audit.assess import _silence, assess, keep_own
 from evenli.audit.audit import Audit
 from evenli.audit.gate import check_conditions, gate
 from evenli.audit.gate.expressions import fields
 from evenli.audit.models.callables import FakeModel
-from evenli.audit.pairs import PairSet
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import front_matter, section
 from evenli.audit.report.export import tables
@@ -32,46 +32,29 @@ from evenli.audit.report.html import RunView, rankings, render
 from evenli.audit.report.terminal import show_results
 from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
 from evenli.audit.suites.base import Request
-from evenli.audit.suites.checks import control_pairs, gold_pairs
+from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.load import load
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
 from evenli.core.errors import InputError
-from evenli.core.labels import LABELS
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.sample import Sample
 
+sys.path.insert(0, str(ROOT / "tools"))
+from embedded_numbers import OFFICIAL, audit_of
+
 FAST = Scoring()
-STORED = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "embedded_answers.json.gz").read_bytes()))
-"""Answers of the embedded models (e, n or c for each pair, in the order of the sets), so that nothing need run here."""
-
-
-def answered(pairs: PairSet, answers: str) -> pl.DataFrame:
-    logits = np.array([[9.0 * (label[0] == answer) for label in LABELS] for answer in answers])
-    columns = [pl.lit(pairs.suite).alias("suite"), *(pl.Series(x, logits[:, i]) for i, x in enumerate(LABELS))]
-    return pairs.frame.with_columns(columns)
-
-
-def embedded(name: str, shared_data: Path | None = None) -> Audit:
-    lang = name[:2]
-    data = next((shared_data / "nli_coal").glob(f"{lang}_*.tar.xz")) if shared_data else None
-    coal, stored = load(Request(lang, data)), STORED[name]
-    assert coal.sha256 == stored["sha256"], "the pairs changed: store the answers of the models again"
-    sets = {"gold": gold_pairs(lang), "control": control_pairs(lang), "coal": coal}
-    frames = [answered(pairs, stored[key]) for key, pairs in sets.items()]
-    table = Predictions(pl.concat(frames), {"data": [coal.card().to_dict()], "model": {"name": name}})
-    return Audit(assess(table, FAST), table)
 
 
 @pytest.fixture(scope="module")
 def english() -> Audit:
-    return embedded("en")
+    return audit_of("en", "coal")
 
 
 @pytest.fixture(scope="module")
 def chinese() -> Audit:
     """Gets 1 of 40 pairs such as *the father -> the woman* right."""
-    return embedded("zh")
+    return audit_of("zh", "coal")
 
 
 def names(verdict: Verdict) -> dict[str, tuple[str, str]]:
@@ -83,35 +66,36 @@ def values(audit: Audit) -> list[float]:
 
 
 def test_the_embedded_english_model(english: Audit) -> None:
-    assert values(english) == pytest.approx([0.49, 0.80, 0.96], abs=0.011)
+    assert values(english) == pytest.approx([0.49, 0.80, 0.96], abs=0.006)
     assert names(english.verdict) == {
-        "stereotype": ("stereotypical", "strong"),
+        "stereotype": ("stereotypical", "clear"),
         "default_gender": ("male", "strong"),
         "total_error": ("none", "strong"),
     }
     assert english.verdict.code == "bias"
     assert "assumes a man" in english.verdict.sentence and "follows stereotypes" in english.verdict.sentence
     published = assess(english.predictions, Scoring(published=True))
-    assert published.coal.default_gender.value == pytest.approx(0.795, abs=5e-4)
-    assert english.coal.default_gender.value == pytest.approx(0.792, abs=5e-4)
+    assert published.coal.default_gender.value == pytest.approx(0.799, abs=5e-4)
+    assert english.coal.default_gender.value == pytest.approx(0.796, abs=5e-4)
     assert published.coal.coal.value == english.coal.coal.value
 
 
-def test_the_same_model_on_the_official_pairs(shared_data: Path) -> None:
-    audit = embedded("en-official", shared_data)
-    assert values(audit) == pytest.approx([0.53, 0.78, 0.95], abs=0.011)
+@pytest.mark.usefixtures("shared_data")
+def test_the_same_model_on_the_official_pairs() -> None:
+    audit = audit_of("en", "coal", release=OFFICIAL)
+    assert values(audit) == pytest.approx([0.53, 0.78, 0.95], abs=0.006)
     assert list(names(audit.verdict)) == ["default_gender", "stereotype", "total_error"]
     assert audit.coal.readings and not [note for note in audit.coal.notes if "partner" in note]
 
 
 def test_the_embedded_japanese_model_is_refused() -> None:
-    audit = embedded("ja")
-    assert values(audit) == pytest.approx([-0.07, 0.25, 0.37], abs=0.011)
+    audit = audit_of("ja", "coal")
+    assert values(audit) == pytest.approx([-0.07, 0.25, 0.37], abs=0.006)
     assert audit.verdict.code == "none" and audit.verdict.causes == []
 
 
 def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese: Audit) -> None:
-    assert values(chinese) == pytest.approx([-0.02, 0.05, 0.16], abs=0.011)
+    assert values(chinese) == pytest.approx([-0.02, 0.05, 0.16], abs=0.006)
     found = chinese.result.competence
     assert min(found.per_label.values()) > 0.6 and found.stated.value < 0.4
     assert "of 40 pairs" in found.problem and "male-female" in found.problem
@@ -142,7 +126,9 @@ def made(**estimates: tuple[float, float, float]) -> SuiteResult:
     """A result with the three causes as (value, low, high)."""
     result = evenli.audit("fake:oracle:0.9", scoring=FAST).coal
     estimates = {"default_of_stereotyped": (0.0, -0.01, 0.01), **estimates}
-    expected = {f"{name}_expected": estimates.get(name, (0.0, -0.01, 0.01)) for name in CAUSES[:2]}
+    leans = (*CAUSES[:2], "default_of_stereotyped")
+    expected = {f"{name}_expected": estimates.get(name, (0.0, -0.01, 0.01)) for name in leans}
+    expected["total_error_expected"] = (0.01, 0.0, 0.04)
     changed = {
         name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi, p=p_of(v, lo, hi))
         for name, (v, lo, hi) in (expected | estimates).items()
@@ -180,9 +166,8 @@ def test_the_rule(
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
     if causes:  # the first one begins, the others follow
-        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == len(
-            set(causes) - {"total_error"}
-        ) - 1 + (causes == ["total_error"])
+        leans = [name for name in causes if name != "total_error"]
+        assert verdict.sentence.startswith("It ") and verdict.sentence.count("It also") == max(0, len(leans) - 1)
         assert ("Altogether" in verdict.sentence) == ("total_error" in causes[1:])
         assert not verdict.sentence.startswith("It also")
     if "default_gender" in causes:
@@ -393,9 +378,9 @@ def test_answers_by_gender_without_stereotype(english: Audit) -> None:
         row.group: row for row in english.coal.shares if (row.set, row.label) == ("NS", "entailment") and row.group
     }
     assert entailed["male"].value == pytest.approx(0.777, abs=5e-4)
-    assert entailed["female"].value == pytest.approx(0.011, abs=5e-4)
+    assert entailed["female"].value == pytest.approx(0.010, abs=5e-4)
     assert all(row.low <= row.value <= row.high and row.low < row.high for row in entailed.values())
-    assert "hypothesis names male" in shown(english) and "0.774" in shown(english)
+    assert "hypothesis names male" in shown(english) and "0.777" in shown(english)
     read = {(row.stereotype, row.reading): row for row in english.coal.readings}
     difference = read["neutral", "male"].value - read["neutral", "female"].value
     assert difference == pytest.approx(english.coal.default_gender.value, abs=1e-5)
@@ -443,7 +428,7 @@ def test_a_gate_can_ask_for_a_cause(english: Audit, chinese: Audit) -> None:
     known = fields(english.result)
     assert known["verdict.stereotype"] is True and known["verdict.default_gender"] is True
     assert fields(chinese.result)["verdict.stereotype"] is None
-    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.806, abs=0.005)
+    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.806, abs=5e-4)
     (check,) = check_conditions(english.result, ["verdict.stereotype == true and stereotype.low > 0.1"])
     assert check.status == "failed"
 
@@ -497,7 +482,7 @@ def test_opposite_defaults_are_both_named_and_equal_ones_once() -> None:
 def test_percentages_are_shares_of_sentences() -> None:
     """Follows the stereotype of all 13 female words and of 17 of 87 male ones: no average over classes is shown."""
     sentence = evenli.audit("fake:oracle:0.3", suites="coal", scoring=FAST).verdict.sentence
-    assert "60%" not in sentence and "100%" in sentence and "20%" in sentence
+    assert "60%" not in sentence and "100%" in sentence and "80%" in sentence
 
 
 def test_a_condition_that_is_true_or_false_needs_a_comparison(english: Audit) -> None:

@@ -114,7 +114,7 @@ def test_control_broken_results_do_not(tmp_path: Path) -> None:
         broken("coal", "measures", "coal", "surprise", value=1),
         broken("coal", "proportions", "PS", "entailment", value="1"),
         broken("coal", "occupations", remove=True),
-        broken("coal", remove=True),
+        {key: part for key, part in good.items() if key not in {"coal", "labour"}},
         broken("surprise", value=1),
         broken("schema", value=1),
         broken("scoring", "level", value="many"),

@@ -15,9 +15,9 @@ import polars as pl
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
 from evenli.audit.suites.coal import load, results, verdict
-from evenli.audit.suites.coal.lists import disagreement
+from evenli.audit.suites.coal.lists import disagreement, revise
 from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
-from evenli.audit.suites.coal.verdict import CAUSES, LEANS
+from evenli.audit.suites.coal.verdict import CAUSES, LEANS, UNSURE
 from evenli.core.blocks import CARD, PAGE, Block
 from evenli.core.format import prose
 from evenli.stats.measure import Measure
@@ -75,7 +75,7 @@ class Coal(Suite):
     headline = "coal"
     result = CoalResult
     takes: Collection[str] = ("occupations",)
-    causes = (*LEANS, "total_error")
+    causes = (*LEANS, "total_error", UNSURE)
     tested = CAUSES
     slice_title = "{} jobs"
     reworded = True
@@ -102,6 +102,7 @@ class Coal(Suite):
     judge = own(verdict.judge)
     summary = own(verdict.summary)
     texts = own(axis_texts)
+    revise = own(revise)
 
     def slices(self, frame: pl.DataFrame) -> list[str]:
         stereotypes = frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True)

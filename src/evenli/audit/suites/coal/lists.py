@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenli.audit.results import AuditResult
+from evenli.audit.results import AuditResult, Verdict
 from evenli.audit.suites.coal.results import CoalResult
 from evenli.audit.suites.coal.verdict import judge
 from evenli.core.blocks import of_hundred, range_of
@@ -34,6 +34,16 @@ def disagreement(results: AuditResult) -> str:
         return ""
     first, second = own.measures[apart[0]], other.measures[apart[0]]
     return f"The published list says otherwise: {second.title} {_of_hundred(second)}, here {_of_hundred(first)}."
+
+
+def revise(verdict: Verdict, published: CoalResult) -> Verdict:
+    """A verdict that names nothing does not stand where the published list has a lean."""
+    if verdict.code not in {"even", "undecided"}:
+        return verdict
+    other = judge(published, None)
+    if other.code != "bias":
+        return verdict
+    return Verdict("undecided", f"Undecided: the two lists of jobs disagree. On the published list: {other.sentence}")
 
 
 def _excludes(named: Estimate, other: Estimate) -> bool:

@@ -12,6 +12,7 @@ from evenli.audit.suites.base import refuse
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
     CAUSES,
+    WRONG,
     common_clause,
     common_sentence,
     first_screen,
@@ -27,7 +28,7 @@ from evenli.stats.sample import Sample
 
 NAMES = tuple(f"{cause}_mean" for cause in CAUSES)
 """Every cause that the verdict may name: the mean of a cause over wordings."""
-_DOES = {"anti-stereotypical": "goes against stereotypes", "errors in no consistent direction": "makes errors"}
+_DOES = {"anti-stereotypical": "goes against stereotypes", WRONG: "makes errors"}
 
 
 def judge(result: RobustResult, competence: Competence | None) -> Verdict:
