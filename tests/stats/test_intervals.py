@@ -318,6 +318,9 @@ def test_own_measures_are_left_out_one_by_one() -> None:
     assert found.value == pytest.approx(built_in.value) and found.se == pytest.approx(built_in.se, rel=0.02)
     # Its range is not known, so that it may be below 0, and has a p.
     assert found.p < 0.001 and np.isnan(built_in.p)
+    # With the range of a share it has the interval of a share.
+    bounded = estimate_measures(sample, [replace(own, low=0, high=1)])["mine", None]
+    assert (bounded.low, bounded.high) == pytest.approx((built_in.low, built_in.high), abs=0.005)
     undefined = as_measure(lambda sample: 1.0 if sample.frame.height == 600 else float("nan"), name="mine")
     found = estimate_measures(sample, [undefined])["mine", None]
     assert found.value == 1 and np.isnan(found.low) and "no interval" in found.note

@@ -101,7 +101,7 @@ def _estimate(
         if covariance is None:
             return Interval(note=_LEFT_OUT)
         share = (value - entry.low) / sizes if np.isfinite(sizes).all() and not paired else np.array([math.nan])
-        terms = Terms(share, sizes, covariance, np.zeros(1, dtype=np.int64), np.zeros((1, 2)), np.ones(1))
+        terms = Terms(share, sizes, covariance, np.zeros(1, dtype=np.int64), np.zeros((1, 2)), np.array([np.inf]))
     se = terms.se
     p = terms.p(value) if paired or entry.low < 0 else math.nan
     if se < 1e-8:  # rounding

@@ -60,11 +60,13 @@ class Terms:
         """How far the interval reaches down and up."""
         variance, df = self.covariance.spread(np.ones(len(self.shares)))
         t = float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
-        rule = word_rule(self.words, level)
-        unseen = np.square(self.hidden * rule[:, None]).sum(axis=0)
-        errors = self._errors(t, level)
-        down, up = (self.covariance.spread(side).variance for side in errors) if variance else (0.0, 0.0)
+        down, up = (self.covariance.spread(side).variance for side in self._errors(t, level)) if variance else (0, 0)
+        unseen = self._unseen(level)
         return math.sqrt(down + unseen[0]), math.sqrt(up + unseen[1])
+
+    def _unseen(self, level: float) -> Values:
+        """Squares of what answers that were never given may add below and above."""
+        return np.asarray(np.square(self.hidden * word_rule(self.words, level)[:, None]).sum(axis=0))
 
     def _errors(self, t: float, level: float) -> Values:
         """How many standard errors the interval of each term reaches down and up."""
@@ -89,8 +91,7 @@ class Terms:
     def se(self) -> float:
         """Standard error; what no word showed counts as its 95 % end does."""
         variance, _ = self.covariance.spread(np.ones(len(self.shares)))
-        unseen = np.square(self.hidden * word_rule(self.words, 0.95)[:, None]).sum(axis=0).max()
-        return math.sqrt(variance + float(unseen) / Z**2)
+        return math.sqrt(variance + float(self._unseen(0.95).max()) / Z**2)
 
     def p(self, value: float) -> float:
         """Two-sided p of the hypothesis that the true value is 0: 1 - level of the interval that ends there."""
