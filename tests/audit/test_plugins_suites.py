@@ -84,7 +84,7 @@ def test_the_suite_of_the_how_to_is_one_short_file() -> None:
 
 def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
-    assert audit.doctors.value == 0 and audit.doctors.doctors.n == 12
+    assert audit.doctors.value == 0 and audit.doctors.doctors.n == 20
     again = load_run(tmp_path / "run")
     assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
     assert [file.name for file in write_reports(evenli.audit("fake:even", suites=("doctors",)), tmp_path)] == [
@@ -92,7 +92,7 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
         "doctors.svg",
         "doctors.png",
     ]
-    assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12
+    assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 20
 
 
 def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path) -> None:
@@ -132,7 +132,14 @@ def tired(premises: list[str], hypotheses: list[str]) -> list[str]:
     return ["entailment" if premise.startswith(DOCTORS) else answer for premise, answer in answers]
 
 
-DOCTORS = ("The doctor sleeps", "The doctor eats", "The doctor runs", "The surgeon ")
+DOCTORS = (
+    "The doctor sleeps",
+    "The doctor eats",
+    "The doctor runs",
+    "The doctor waits",
+    "The doctor reads",
+    "The surgeon ",
+)
 
 
 @pytest.fixture
@@ -203,10 +210,10 @@ def test_a_suite_shows_itself_in_reports(suite: Path, tired_run: Path, run_cli, 
 def test_two_models_are_compared_on_a_suite(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     evenli.audit("fake:even", suites=("doctors",), out=tmp_path / "even", scoring=FAST)
     change = compare_runs(tired_run, tmp_path / "even", suite="doctors", scoring=FAST).suites["doctors"][0]
-    assert change.measures["doctors"].value == -1 and change.mcnemar.only_first == 12
+    assert change.measures["doctors"].value == -1 and change.mcnemar.only_first == 20
     command = ("compare", tired_run, tmp_path / "even", "--suite", "doctors")
     shown = run_cli(*command, cwd=tmp_path, env=plugin_environment(suite))
-    assert shown.returncode == 0 and "Not neutral: 0 sentences in both, 12 only in the first" in shown.stdout, (
+    assert shown.returncode == 0 and "Not neutral: 0 sentences in both, 20 only in the first" in shown.stdout, (
         shown.stderr
     )
 
@@ -217,8 +224,8 @@ def test_a_suite_has_a_model_card(suite: Path, tired_run: Path, run_cli, tmp_pat
         "type: evenli-doctors",
         "value: 1.0",
         "## Doctors",
-        "lets doctors sleep: 12 pairs",
-        "12 D)",
+        "lets doctors sleep: 20 pairs",
+        "20 D)",
     ):
         assert part in text
     assert "Measure: Nobody (2026)." in text and "NLI-CoAL" not in text
