@@ -209,11 +209,11 @@ def test_content_is_there(visit: Open) -> None:
     assert page.locator("main").count() == page.locator("header").count() == page.locator("footer").count() == 1
     assert "This model strongly follows stereotypes" in page.locator(".verdict").inner_text()
     charts = page.locator("figure svg[role=img]")
-    assert charts.count() == 6
-    for number in range(6):
+    assert charts.count() == 5
+    for number in range(5):
         box = charts.nth(number).bounding_box()
         assert box["width"] > 300 and box["height"] > 80
-    assert len(rows(page)) == 271
+    assert len(rows(page)) == 300
     details = page.locator("figure details").first
     details.locator("summary").click()
     assert "PS pro-stereotypical" in details.inner_text()
@@ -222,14 +222,14 @@ def test_content_is_there(visit: Open) -> None:
 def test_search_and_filter(visit: Open) -> None:
     page = visit("one")
     status = page.locator("[data-run='0'] [role=status]")
-    assert status.inner_text() == "271 of 271 occupations"
+    assert status.inner_text() == "300 of 300 occupations"
     page.get_by_label("Search occupations").fill("NURSE")
     assert rows(page) and all("nurse" in name for name in rows(page))
     page.get_by_label("Search occupations").fill("")
     page.locator("[data-run='0'] select").select_option("female")
-    assert len(rows(page)) == 13 and status.inner_text() == "13 of 271 occupations"
+    assert len(rows(page)) == 100 and status.inner_text() == "100 of 300 occupations"
     page.get_by_label("Search occupations").fill("no such word")
-    assert rows(page) == [] and status.inner_text() == "0 of 271 occupations"
+    assert rows(page) == [] and status.inner_text() == "0 of 300 occupations"
 
 
 def test_mouse_opens_hovers_and_sorts(visit: Open) -> None:
@@ -340,12 +340,12 @@ def test_prints_on_a_few_pages(visit: Open) -> None:
     assert box.evaluate("e => e.scrollHeight <= e.clientHeight + 1"), "no row is behind a scroll bar"
     assert page.locator(".paper").first.is_visible(), "the paper says where all occupations are"
     paper = page.pdf(format="A4")
-    assert len(paper) > 20_000 and 1 < paper.count(b"/Type /Page\n") <= 6
+    assert len(paper) > 20_000 and 1 < paper.count(b"/Type /Page\n") <= 8
 
 
 def test_several_runs_print_on_a_few_pages_each(visit: Open) -> None:
     page = visit("several", width=680)
-    assert 1 < page.pdf(format="A4").count(b"/Type /Page\n") <= 3 * 6
+    assert 1 < page.pdf(format="A4").count(b"/Type /Page\n") <= 3 * 8
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
@@ -404,8 +404,8 @@ def test_several_runs_start_with_a_comparison(visit: Open) -> None:
         "Method and references",
     ]
     page.locator("[data-run='1'] input").fill("nurse")
-    assert page.locator("[data-run='0'] [role=status]").inner_text() == "271 of 271 occupations"
-    assert page.locator("[data-run='1'] [role=status]").inner_text() != "271 of 271 occupations"
+    assert page.locator("[data-run='0'] [role=status]").inner_text() == "300 of 300 occupations"
+    assert page.locator("[data-run='1'] [role=status]").inner_text() != "300 of 300 occupations"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -18,6 +18,7 @@ const evenli = {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
+      if (!head.textContent.trim()) return; // remarks have no title, and a button without one has no name
       const button = evenli.make("button", head.textContent.trim());
       button.type = "button";
       head.replaceChildren(button);
