@@ -52,11 +52,22 @@ def test_what_is_taught_is_what_is_measured(groups: int, levels: Mixture) -> Non
     found = (
         float(get_measure("stereotype_n")(sample)),
         float(measures.default_of(sample, groups - 1)),
-        float(get_measure("undirected_n")(sample)),
+        undirected(sample, groups),
     )
     assert found == pytest.approx(levels, abs=1e-6)
     labels, _ = mixture.patterns()
     assert mixture.learnt(np.repeat(labels[:, None], 4, axis=1)) == pytest.approx(levels, abs=1e-6)
+
+
+def undirected(sample: Sample, groups: int) -> float:
+    """Errors without a direction, 2 min(M, F) + X, words with a stereotype weighing two thirds."""
+    means = []
+    for typed in (True, False):
+        parts = [measures.against_others(sample, at, typed=typed) for at in range(groups)]
+        means.append(
+            np.mean([2 * min(float(won), float(lost)) + float(alike) for won, lost, alike in filter(None, parts)])
+        )
+    return float((2 * means[0] + means[1]) / 3)
 
 
 def test_what_was_not_learnt_does_not_count() -> None:
