@@ -54,7 +54,7 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/dev2020.py", "measures datasets suites"),
     ("audit/suites/coal/measures.py", "causes measures suites verdict lists wordings"),
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
-    ("audit/suites/coal/verdict.py", "verdict misled measures summary lists groups wordings"),
+    ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
     ("audit/suites/coal/single_jobs.py", "misled verdict measures"),
     ("audit/suites/coal/lists.py", "lists misled"),
     ("audit/suites/swap.py", "swap_suite suites"),

@@ -1,4 +1,4 @@
-"""What NLI-CoAL adds to its measures: readings, shares of labels, occupations, published models, tables by hand."""
+"""What NLI-CoAL adds to its measures: readings, labels, occupations, published models, what a verdict says."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from evenli.audit.predictions import Predictions
+from evenli.audit.results import Verdict
 from evenli.audit.suites.base import measure_results
 from evenli.audit.suites.coal.measures import items
 from evenli.audit.suites.coal.results import (
@@ -24,6 +25,8 @@ from evenli.audit.suites.coal.results import (
     summarise,
     terminal_blocks,
 )
+from evenli.audit.suites.coal.single_jobs import SingleJobs
+from evenli.audit.suites.coal.verdict import LEANS, judge, summary, supported
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import measures
@@ -300,3 +303,198 @@ def test_what_is_left_out(sample: Sample, result: CoalResult) -> None:
     first, *_ = summarised(partly).notes
     assert first.startswith("1 pairs")
     assert sample.frame["group"][2] == "female" and result.single_jobs.words == 11
+
+
+# --- what a verdict says, on made-up numbers -------------------------------------------------------------------
+
+SMALL = (0.0, -0.01, 0.01)
+SINGLE = SingleJobs(11, 2, 3, 0.005)
+CHANCE = SingleJobs(11, 2, 3, 0.2)
+
+
+def lean(value: float, low: float, high: float, p: float | None = None) -> Estimate:
+    certain = low > 0 or high < 0
+    return Estimate(value, low, high, (high - low) / 4, 0.95, 100, p=p if p is not None else 1e-4 if certain else 0.5)
+
+
+def made(
+    result: CoalResult,
+    read: dict[tuple[str, str], tuple[float, float]] | None = None,
+    jobs: SingleJobs = CHANCE,
+    kinds: tuple[Estimate, Estimate] | None = None,
+    **estimates: tuple[float, float, float],
+) -> CoalResult:
+    """A result with these readings, as (share, of which denied), and these measures; everything else is small."""
+    measured = {}
+    for name, measure in result.measures.items():
+        if name in LEANS or name in {"total_error", "total_error_expected", "contradictory"}:
+            of = kinds or (lean(*estimates.get(name, SMALL)),) * 2
+            changed = msgspec.structs.asdict(lean(*estimates.get(name, SMALL)))
+            measure = msgspec.structs.replace(
+                measure, **changed, by_stereotype=dict(zip(("female", "male"), of, strict=True))
+            )
+        measured[name] = measure
+    rows = [
+        msgspec.structs.replace(row, value=value, low=value, high=value, denied=denied)
+        for row in result.readings
+        for value, denied in [(read or {}).get((row.stereotype, row.reading), (0.0, 0.0))]
+    ]
+    return msgspec.structs.replace(result, measures=measured, readings=rows, single_jobs=jobs)
+
+
+def said_by(result: CoalResult) -> list[tuple[str, str, str]]:
+    return [(cause.name, cause.direction, cause.label) for cause in judge(result, None).causes]
+
+
+@pytest.mark.parametrize(("sign", "word", "direction"), [(1, "follows", "stereotypical"), (-1, "anti", "anti-stereo")])
+def test_a_lean_in_the_probabilities_is_said_where_the_answers_have_none(
+    result: CoalResult, sign: int, word: str, direction: str
+) -> None:
+    ends = (sign * 0.2, *sorted((sign * 0.12, sign * 0.28)))
+    silent = made(result, stereotype_expected=ends)
+    ((name, found, label),) = said_by(silent)
+    assert name == "stereotype_expected" and found.startswith(direction) and label.startswith(word)
+    assert label.endswith("in its probabilities") and "20 of 100" in judge(silent, None).sentence
+    assert [name for name, *_ in said_by(made(result, stereotype=ends, stereotype_expected=ends))] == ["stereotype"]
+    both = made(result, stereotype=ends, default_gender_expected=(0.4, 0.35, 0.45))
+    assert said_by(both)[0][:2] == ("default_gender_expected", "male")
+    sentence = judge(both, None).sentence
+    assert sentence.startswith("It ") and "It also" in sentence and "40 of 100" in sentence
+
+
+def test_a_default_of_stereotyped_jobs_is_said_once(result: CoalResult) -> None:
+    """Not beside a default of the other jobs to the same side, and only if both kinds lean alike."""
+    man, woman = (0.2, 0.15, 0.25), (-0.2, -0.25, -0.15)
+    names = {
+        made_of: [name for name, *_ in said_by(made(result, default_gender=usual, default_of_stereotyped=elsewhere))]
+        for made_of, usual, elsewhere in (("alike", man, man), ("apart", man, woman), ("alone", SMALL, woman))
+    }
+    assert names["alike"] == ["default_gender"] and names["alone"] == ["default_of_stereotyped"]
+    assert sorted(names["apart"]) == ["default_gender", "default_of_stereotyped"]
+    for first, second, named in (((man, 1e-4), (man, 1e-3), True), ((man, 1e-4), (man, 0.2), False)):
+        kinds = lean(*first[0], first[1]), lean(*second[0], second[1])
+        found = made(result, kinds=kinds, default_of_stereotyped=man)
+        assert [name for name, *_ in said_by(found)] == ["default_of_stereotyped"] * named
+    unlike = made(result, kinds=(lean(*man), lean(*woman)), default_of_stereotyped=man)
+    assert said_by(unlike) == []
+    # Small leans of unlike signs, too.
+    near = made(result, kinds=(lean(0.4, 0.3, 0.5), lean(-0.1, -0.15, -0.06)), default_of_stereotyped=man)
+    assert said_by(near) == []
+
+
+@pytest.mark.parametrize(("low", "named"), [(0.3, False), (0.31, True)])
+def test_a_model_is_unsure_above_three_in_ten(result: CoalResult, low: float, named: bool) -> None:
+    unsure = made(result, total_error_expected=(0.4, low, 0.5))
+    assert [name for name, *_ in said_by(unsure)] == ["total_error_expected"] * named
+    verdict = judge(unsure, None)
+    assert verdict.code == ("error" if named else "even") and ("40 of 100" in verdict.sentence) is named
+    # What the answers say is enough.
+    beside = made(result, total_error_expected=(0.4, low, 0.5), default_gender=(0.2, 0.15, 0.25))
+    assert [name for name, *_ in said_by(beside)] == ["default_gender"]
+
+
+READ = {
+    ("female", "female"): (0.61, 0.1),
+    ("female", "male"): (0.12, 0.0),
+    ("male", "male"): (0.53, 0.1),
+    ("male", "female"): (0.04, 0.0),
+    ("neutral", "male"): (0.37, 0.1),
+    ("neutral", "female"): (0.08, 0.0),
+}
+
+
+def test_readings_are_said_class_by_class(result: CoalResult) -> None:
+    follows, assumes = (0.5, 0.4, 0.6), (0.29, 0.2, 0.38)
+    sentence = judge(made(result, READ, stereotype=follows), None).sentence
+    by_kind = dict(part.split(" are read ") for part in sentence.split("jobs stereotyped ")[1:])
+    assert "61%" in by_kind["female"] and "12%" in by_kind["female"] and "53%" in by_kind["male"]
+    assert by_kind["female"].index("woman") < by_kind["female"].index("61%") < by_kind["female"].index("man's in 12%")
+    sentence = judge(made(result, READ, default_gender=assumes), None).sentence
+    assert "assumes a man" in sentence and sentence.index("37%") < sentence.index("8%") and "61%" not in sentence
+    sentence = judge(made(result, READ, default_of_stereotyped=assumes), None).sentence
+    assert "female are read as a man's in 12%" in sentence and "male are read as a man's in 53%" in sentence
+    # The other side: a woman, and her share first.
+    turned = judge(made(result, READ, default_gender=(-0.29, -0.38, -0.2)), None)
+    assert turned.causes[0].label == "assumes a woman" and turned.causes[0].direction == "female"
+    assert turned.sentence.index("8%") < turned.sentence.index("37%")
+
+
+@pytest.mark.parametrize(("denied", "label"), [(0.18, "assumes a man"), (0.19, "rules out a woman")])
+def test_a_group_is_ruled_out_where_more_than_half_of_the_readings_deny_it(
+    result: CoalResult, denied: float, label: str
+) -> None:
+    read = {**READ, ("neutral", "male"): (0.37, denied)}
+    verdict = judge(made(result, read, default_gender=(0.29, 0.2, 0.38)), None)
+    assert verdict.causes[0].label == label and verdict.causes[0].direction == "male"
+    ruled = "rule out a woman in 37%, a man in 8% of the sentences"
+    assert (ruled in verdict.sentence) is label.startswith("rules")
+
+
+@pytest.mark.parametrize(("crossed", "shown"), [(0.004, False), (0.005, True), (0.06, True)])
+def test_contradictory_answers_are_said_from_one_in_two_hundred(
+    result: CoalResult, crossed: float, shown: bool
+) -> None:
+    ends = {"total_error": (0.42, 0.3, 0.5), "contradictory": (crossed, 0.0, 0.1)}
+    read = {(kind, reading): (crossed, 0.0) for kind in WORDS for reading in ("incoherent",)}
+    wrong = made(result, read, **ends)
+    verdict = judge(wrong, None)
+    assert verdict.code == "error" and verdict.sentence.startswith("It ") and "42%" in verdict.sentence
+    assert ("contradictory" in verdict.sentence) is shown
+    bars = summary(wrong, verdict, drawn(4)).bars
+    assert [len(bar.shares) for bar in bars] == [3 + shown] * 3
+
+
+@pytest.mark.parametrize(("jobs", "single"), [(SINGLE, True), (CHANCE, False)])
+def test_errors_that_are_alike_within_jobs_are_about_single_jobs(
+    result: CoalResult, sample: Sample, jobs: SingleJobs, single: bool
+) -> None:
+    wrong = made(result, jobs=jobs, total_error=(0.42, 0.35, 0.5))
+    verdict = judge(wrong, None)
+    assert ("single jobs" in verdict.sentence) is single
+    assert ("of 11 jobs it reads 2 mostly as a woman's, 3 mostly as a man's" in verdict.sentence) is single
+    assert ("single jobs" in summary(wrong, verdict, sample).sentence) is single
+    # Behind a lean only the number is said.
+    behind = made(result, jobs=jobs, total_error=(0.42, 0.35, 0.5), default_gender=(0.2, 0.15, 0.25))
+    assert "single jobs" not in summary(behind, judge(behind, None), sample).sentence
+    assert judge(behind, None).sentence.endswith("Altogether a gender is read from a job in 42% of the sentences.")
+
+
+def test_the_first_screen_has_a_bar_for_each_class_and_the_leans_without_sign(
+    result: CoalResult, sample: Sample
+) -> None:
+    read = {**READ, ("neutral", "even"): (0.55, 0.0)}
+    of = made(
+        result, read, stereotype=(-0.3, -0.4, -0.2), default_gender=(0.29, 0.2, 0.38), total_error=(0.6, 0.5, 0.7)
+    )
+    verdict = judge(of, None)
+    shown = summary(of, verdict, sample)
+    assert [(bar.sentences, [share.value for share in bar.shares]) for bar in shown.bars] == [
+        (24, [0.61, 0.12, 0.0]),
+        (18, [0.04, 0.53, 0.0]),
+        (24, [0.08, 0.37, 0.55]),
+    ]
+    assert [fact.value for fact in shown.numbers] == ["30", "29", "60"]
+    assert [fact.text for fact in shown.numbers] == ["20–40", "20–38", "50–70"]
+    against, assumed, _ = (fact.name for fact in shown.numbers)
+    assert "gainst" in against and assumed.endswith("a man")
+    assert "goes against stereotypes" in shown.sentence and "assumes a man where a job has no" in shown.sentence
+    other = made(result, read, stereotype=(0.3, 0.2, 0.4), default_gender=(-0.29, -0.38, -0.2))
+    names = [fact.name for fact in summary(other, judge(other, None), sample).numbers]
+    assert "ollows" in names[0] and names[1].endswith("a woman")
+    elsewhere = made(result, read, default_of_stereotyped=(0.29, 0.2, 0.38))
+    assert "stereotyped jobs of either kind" in summary(elsewhere, judge(elsewhere, None), sample).sentence
+    for code, word in (("even", "almost never"), ("undecided", "Undecided")):
+        verdict = Verdict(code, "Undecided: nobody knows. More.")
+        sentence = summary(made(result), verdict, sample).sentence
+        assert word in sentence and "More" not in sentence
+
+
+def test_a_cause_is_supported_by_its_own_interval() -> None:
+    """Of one lean the p decides and its size, of an error the lower end."""
+    assert supported("stereotype", lean(0.2, 0.15, 0.25)) and not supported("stereotype", lean(0.2, -0.1, 0.5))
+    assert not supported("stereotype", lean(0.03, 0.02, 0.04)) and not supported(
+        "stereotype", lean(0.2, 0.1, 0.3, 0.051)
+    )
+    assert supported("stereotype", lean(0.2, 0.1, 0.3, 0.049))
+    assert supported("total_error", lean(0.2, 0.051, 0.3, 0.9)) and not supported("total_error", lean(0.2, 0.05, 0.3))
+    assert supported("total_error_mean", lean(0.2, 0.1, 0.3, 0.9))
