@@ -33,7 +33,7 @@ def load_pairs(file: str | None) -> tuple[list[str], list[str]]:
     if file:
         rows = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
         return [row["premise"] for row in rows], [row["hypothesis"] for row in rows]
-    from evenli.audit.suites.coal.build import build_coal
+    from evenli.audit.suites.coal.pairs import build_coal
 
     frame = build_coal("en").frame
     return frame["premise"].to_list(), frame["hypothesis"].to_list()

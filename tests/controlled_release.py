@@ -7,7 +7,7 @@ import re
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 
-from evenli.audit.suites.coal.load import slot_template
+from evenli.audit.suites.coal.pairs import slot_template
 from evenli.core.io import archive_texts
 from evenli.training.meta.controlled import DEV_WIDTH, TEST_OFFSET, ControlledWords
 from evenli.words import load_axis

@@ -14,8 +14,8 @@ from scipy.special import ndtr, ndtri
 
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
-from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.measures import ItemSet, items
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.stats.sample import Sample
 from studies.intervals.scenarios import SPREADS, Scenario

@@ -16,7 +16,7 @@ import polars as pl
 from evenli.audit.audit import load_run, verify_run
 from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.load import load
+from evenli.audit.suites.coal.pairs import load
 from evenli.core.binary import write_csv
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_files, hash_text, read_json, to_plain, write_atomic, write_json

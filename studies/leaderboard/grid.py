@@ -112,7 +112,7 @@ def questions(data: Path, lang: str) -> Iterator[dict[str, Any]]:
     """NLI-CoAL in both wordings, gold and control pairs, and in English the probes of Sharma et al. and Dev et al."""
     from evenli.audit.suites.base import Request, load_suite
     from evenli.audit.suites.checks import control_pairs, gold_pairs
-    from evenli.audit.suites.coal.load import load
+    from evenli.audit.suites.coal.pairs import load
     from evenli.audit.suites.probe.read import read_probe
 
     sets = [("check", gold_pairs(lang)), ("check", control_pairs(lang)), ("coal", load(Request(lang)))]

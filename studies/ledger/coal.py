@@ -14,8 +14,7 @@ from scipy.stats import pearsonr
 from evenli.audit.models import fake_model
 from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import build_coal, read_release
 from evenli.audit.suites.dev2020 import load_dev_lists
 from evenli.core.io import archive_texts
 from evenli.stats.measure import get_measure

@@ -147,7 +147,7 @@ def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
 def questions(data: Path, test: list[dict[str, str]], limit: int | None) -> list[dict[str, Any]]:
     """Every pair a model is asked: the test set, NLI-CoAL, the probe on three sets, and the swapped test pairs."""
     from evenli.audit.pairs import PairSet, subsample
-    from evenli.audit.suites.coal.build import build_coal
+    from evenli.audit.suites.coal.pairs import build_coal
     from evenli.audit.suites.probe.build import build_probe
     from evenli.audit.suites.probe.read import read_probe
     from evenli.audit.suites.swap import with_swapped

@@ -347,7 +347,7 @@ def p_values(kinds: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
     """For every kind whether its SEAT is that of Original, corrected for the number of kinds."""
     from scipy import stats
 
-    from evenli.stats.corrections import holm
+    from evenli.stats.intervals import holm
 
     deviation, freedom = spread(kinds, "SEAT")
     original, others = kinds["Original"], [kind for kind in kinds if kind != "Original"]

@@ -19,7 +19,7 @@ from evenli.core.drawing import save_chart
 from evenli.core.io import read_rows
 from evenli.encoders.seat import AVERAGED
 from evenli.encoders.senteval.data import TASKS
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 from evenli.words import read_table
 from studies.retraining.sbert import tables as sbert_tables
 

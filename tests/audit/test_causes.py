@@ -13,8 +13,8 @@ import evenli
 from evenli.audit.models.callables import CallableModel, FakeModel
 from evenli.audit.predict import predict
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.measures import DEFINING, OUTCOMES, cause_among, items, lean, share, wrong
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.suites.coal.results import left_out
 from evenli.core.io import hash_text
 from evenli.core.labels import LABELS

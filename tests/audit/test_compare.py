@@ -31,7 +31,7 @@ from evenli.core.io import hash_files
 from evenli.core.labels import LABELS
 from evenli.core.record import Scoring
 from evenli.core.store import with_hash
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
 

@@ -17,8 +17,7 @@ from evenli import audit
 from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import CONTROL_TEMPLATES, check_pairs, different_sentences, validate
-from evenli.audit.suites.coal.build import build_coal, write_coal
-from evenli.audit.suites.coal.load import check_file, load, read_release, slot_template
+from evenli.audit.suites.coal.pairs import build_coal, check_file, load, read_release, slot_template, write_coal
 from evenli.audit.suites.dev2020 import iter_dev, load_dev_lists, write_dev_file
 from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core import parse

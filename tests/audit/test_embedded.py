@@ -15,8 +15,7 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import build_coal, read_release
 from evenli.core.io import read_rows
 from evenli.core.labels import LABELS, canonical_label
 

@@ -37,7 +37,7 @@ from evenli.audit.gate.expressions import evaluate, fields
 from evenli.audit.pairs import PairSet
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import Clause, get_suite
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import EvenliError, InputError
 from evenli.core.record import Scoring
 from evenli.testing import assert_even

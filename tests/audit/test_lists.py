@@ -20,7 +20,7 @@ from evenli.audit.report.terminal import show_results, summarise
 from evenli.audit.results import AuditResult
 from evenli.audit.settings import PairSettings
 from evenli.audit.suites.base import Request, load_suite, usual_suites
-from evenli.audit.suites.coal.lists import disagreement
+from evenli.audit.suites.coal import disagreement
 from evenli.audit.suites.coal.verdict import judge
 from evenli.core.errors import InputError
 from evenli.core.record import MeasureResult, Scoring

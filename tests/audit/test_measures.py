@@ -21,8 +21,8 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import show_results
 from evenli.audit.results import TopLabel
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.build import build_coal
 from evenli.audit.suites.coal.measures import t50
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.suites.coal.results import by_occupation
 from evenli.audit.suites.coal.verdict import refuse
 from evenli.audit.suites.dev2020 import t50_pair, t70_pair

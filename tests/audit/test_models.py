@@ -14,7 +14,7 @@ import evenli
 from conftest import make_checkpoint
 from evenli.audit.models import CallableModel, ModelOptions, OutOfMemory, fake_model, load_model, loading
 from evenli.audit.models.base import Tokens
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import InputError, LabelError, MissingExtraError, ModelError, RunError
 from evenli.core.labels import LABELS, label_columns
 from evenli.core.record import Scoring

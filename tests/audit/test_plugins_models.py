@@ -12,7 +12,7 @@ import evenli
 from evenli.audit.assess import Scoring
 from evenli.audit.models import ModelOptions, load_model
 from evenli.audit.suites.checks import control_pairs, gold_pairs, validate
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core import registry
 from evenli.core.errors import InputError, ModelError, ResourceError
 from evenli.core.labels import LABELS

@@ -29,7 +29,7 @@ from evenli.audit.predict import predict
 from evenli.audit.predictions import SCHEMA, Predictions, RunFolder
 from evenli.audit.settings import RunSettings
 from evenli.audit.suites.checks import gold_pairs
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import LabelOrderError, ModelError, RunError, RunLockedError
 from evenli.core.labels import LABELS
 from evenli.core.record import Scoring
@@ -267,7 +267,7 @@ def test_killed_many_times_ends_with_the_same_table(tmp_path: Path, wanted: int)
 import os, sys, time
 import numpy as np
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.models import CallableModel
 from evenli.audit.predict import predict
 from evenli.audit.predictions import RunFolder

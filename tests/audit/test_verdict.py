@@ -33,8 +33,8 @@ from evenli.audit.report.terminal import show_results
 from evenli.audit.results import AuditResult, Cause, SuiteResult, Verdict
 from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import gold_pairs
-from evenli.audit.suites.coal.load import load
 from evenli.audit.suites.coal.page import judged, worst
+from evenli.audit.suites.coal.pairs import load
 from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
 from evenli.core.errors import InputError
 from evenli.core.record import Estimate, Scoring

@@ -16,8 +16,7 @@ from conftest import ROOT, make_checkpoint
 from evenli.audit.audit import AuditSettings, FileSettings, audit, predict_file, robustness
 from evenli.audit.report.export import markdown, run_table
 from evenli.audit.suites.base import built_in_sets
-from evenli.audit.suites.coal.build import CoalSettings, build_coal, write_coal
-from evenli.audit.suites.coal.load import check_file
+from evenli.audit.suites.coal.pairs import CoalSettings, build_coal, check_file, write_coal
 from evenli.audit.suites.dev2020 import write_dev_file
 from evenli.audit.suites.probe.build import ProbeSettings, write_probe
 from evenli.cli import app

@@ -36,7 +36,7 @@ from evenli.encoders.seat.association import (
     benjamini_hochberg,
 )
 from evenli.encoders.seat.tables import associations, print_block
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 
 SIZES = {
     "C1": (350, 350, 215, 250),

@@ -13,7 +13,7 @@ import pytest
 
 import evenli
 from evenli.audit.report.export import tables, write_table
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.suites.files import read_pairs, write_pairs
 from evenli.core.binary import write_csv
 from evenli.core.io import read_rows
@@ -88,7 +88,7 @@ from evenli.core.errors import RunError
 from evenli.core.io import write_atomic
 from evenli.audit.report.export import write_table
 from evenli.audit.suites.files import write_pairs
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 here = Path(sys.argv[1])
 frame = pl.DataFrame({"a": np.random.default_rng(0).random(400_000)})
 pairs = build_coal("en")

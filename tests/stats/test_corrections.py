@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 
 
 def test_holm_by_hand() -> None:

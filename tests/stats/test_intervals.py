@@ -19,26 +19,28 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predict import predict
 from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import load_suite
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.suites.coal.results import by_occupation
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.core.record import Estimate, Scoring
-from evenli.stats.corrections import holm
-from evenli.stats.delta import NotOfMeansError
 from evenli.stats.intervals import (
     LEAST_P,
+    Z,
     estimate_difference,
     estimate_functions,
     estimate_measures,
+    holm,
     minimum_detectable_difference,
     prediction_interval,
+    rare,
+    terms_of_means,
     wilson,
+    word_rule,
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
-from evenli.stats.mover import Z, rare, terms_of_means, word_rule
 from evenli.stats.sample import Sample
-from evenli.stats.variance import TwoWay, jackknife
+from evenli.stats.variance import NotOfMeansError, TwoWay, jackknife
 from studies.intervals import coverage
 from studies.intervals.power import power
 

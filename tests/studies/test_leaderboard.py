@@ -17,7 +17,7 @@ import evenli
 from evenli.audit.pairs import PAIR_COLUMNS, subsample
 from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
-from evenli.audit.suites.coal.load import load
+from evenli.audit.suites.coal.pairs import load
 from evenli.core.errors import InputError, RunError
 from evenli.core.labels import LABELS
 from evenli.core.record import Estimate

@@ -17,7 +17,7 @@ from controlled_release import official_controlled, recover_controlled
 from evenli.audit.models import fake_model
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.predictions import Predictions
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import read_release
 from evenli.core.errors import InputError, ResourceError, RunError
 from evenli.core.labels import LABELS
 from evenli.core.store import RunDir

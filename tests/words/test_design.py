@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenli.core.errors import InputError
-from evenli.words.design import deal
+from evenli.words.templates import deal
 
 
 def words(*sizes: int) -> list[list[str]]:

@@ -16,7 +16,7 @@ from evenli import audit
 from evenli.audit.audit import AuditSettings, default_folder
 from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.checks import validate
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import EvenliError, InputError
 from evenli.words import load_axis, read_table
 from evenli.words.occupations import class_of_share, load_occupations, stored_scores

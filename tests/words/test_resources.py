@@ -21,8 +21,7 @@ from evenli.audit.suites.checks import (
     gold_pairs,
     validate,
 )
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import build_coal, read_release
 from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import LABELS
 from evenli.words import cards, load_axis, read_lines, read_table

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import read_release
 from evenli.core.errors import InputError, ResourceError
 from evenli.training.meta.captions import templates_from_captions
 from evenli.words import load_axis, read_table

@@ -79,7 +79,7 @@ def command(*arguments: str | Path) -> None:
 def _pairs() -> Any:
     import polars as pl
 
-    from evenli.audit.suites.coal.build import build_coal
+    from evenli.audit.suites.coal.pairs import build_coal
 
     pairs = build_coal("en")
     # A few occupations of each stereotype, and of each the same sentences for both groups: less gives no verdict.

@@ -14,7 +14,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from evenli.audit.pairs import PAIR_COLUMNS, PairSet
-from evenli.audit.predictions import ABSTAINED, MASS, Predictions
+from evenli.audit.predictions import MASS, Predictions
 from evenli.audit.prompting import by_wording, disagreement, prompting_measures
 from evenli.audit.results import AuditResult, Competence, SuiteResult, TopLabel, Verdict, WordingCompetence
 from evenli.audit.suites.base import Request, assess_suite, get_suite, measure_results, refuse
@@ -67,7 +67,7 @@ def assess(
     prompting = {
         name: prompting_measures(predictions.suite(name), scoring, _main_measures(name))
         for name in names
-        if {ABSTAINED, MASS} <= set(predictions.frame.columns)
+        if predictions.is_prompted
     }
     made = {"scoring": scoring, "verdict": verdict, "competence": gate, "prompting": prompting}
     # As it is stored: an audit that was just made and one that is read again hold the same numbers.
@@ -104,6 +104,8 @@ def _gate(checks: Predictions) -> Competence:
     it. So one wording that fails refuses the verdict: to leave it out would choose the wordings by their results.
     """
     gate = competence(checks)
+    if not checks.is_prompted:
+        return gate
     alone = {name: competence(table) for name, table in by_wording(checks).items()}
     wordings = {name: WordingCompetence(own.gold, own.stated, own.problem) for name, own in alone.items()}
     failed = [f"asked in wording {name} alone, {own.problem}" for name, own in wordings.items() if own.problem]
@@ -116,6 +118,8 @@ MOSTLY_SILENT = 0.5
 
 def _silence(asked: Predictions) -> str:
     """Why the answers say nothing where most pairs have none, or where wordings disagree; else empty."""
+    if not asked.is_prompted:
+        return ""
     share = float(asked.abstained.mean())
     return f"it abstains on {percent(share)} of the pairs" if share > MOSTLY_SILENT else disagreement(asked)
 

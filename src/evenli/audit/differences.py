@@ -11,7 +11,7 @@ from evenli.audit.results import DataCard
 from evenli.core.format import with_interval
 from evenli.core.record import Number, Record, Scoring
 from evenli.core.registry import DEFAULT_SUITE
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 
 
 class Difference(Record, frozen=True):

@@ -71,6 +71,11 @@ class Predictions(LogitTable):
         return ["" if out else label for label, out in zip(labels, self.abstained.tolist(), strict=True)]
 
     @property
+    def is_prompted(self) -> bool:
+        """Whether a language model gave the answers: it can abstain."""
+        return {ABSTAINED, MASS} <= set(self.frame.columns)
+
+    @property
     def abstained(self) -> NDArray[np.bool_]:
         """Rows without an answer; only language models have any."""
         if ABSTAINED not in self.frame.columns:

@@ -21,7 +21,7 @@ Out = Annotated[Path, output("File to write: .jsonl, .csv or .parquet.")]
 @with_settings()
 def coal(out: Out, lang: shared.Lang = "en", *, settings: CoalSettings, as_json: shared.Json = False) -> None:
     """Build an NLI-CoAL set (PS, AS, NS) and check it."""
-    from evenli.audit.suites.coal.build import write_coal
+    from evenli.audit.suites.coal.pairs import write_coal
 
     written = write_coal(out, lang, settings)
     card, findings = written.pairs.card(), written.findings
@@ -172,7 +172,7 @@ def data(
     With --check: exit code 2 if an audit would refuse the pairs.
     """
     if check is not None:
-        from evenli.audit.suites.coal.load import check_file
+        from evenli.audit.suites.coal.pairs import check_file
 
         checked = check_file(check, lang, **vars(settings))
         # The card holds a hash of all rows, which takes seconds for a million of them.

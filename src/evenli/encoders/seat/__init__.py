@@ -26,7 +26,7 @@ from evenli.encoders.seat import association
 from evenli.encoders.seat.association import DEFAULTS, AssociationResult, UnitSets, Values
 from evenli.encoders.settings import Level
 from evenli.encoders.settings import SeatSettings as SeatSettings
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 from evenli.words import read_table
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")

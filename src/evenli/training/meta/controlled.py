@@ -19,8 +19,7 @@ import numpy as np
 import polars as pl
 
 from evenli.audit.pairs import PairSet
-from evenli.audit.suites.coal.build import build_coal
-from evenli.audit.suites.coal.load import read_release
+from evenli.audit.suites.coal.pairs import build_coal, read_release
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_text, to_plain
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL

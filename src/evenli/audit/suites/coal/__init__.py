@@ -12,14 +12,17 @@ from typing import ClassVar
 
 import polars as pl
 
+from evenli.audit.results import AuditResult, Verdict
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
-from evenli.audit.suites.coal import load, results, verdict
-from evenli.audit.suites.coal.lists import disagreement, revise
+from evenli.audit.suites.coal import results, verdict
+from evenli.audit.suites.coal.pairs import check, load, load_labour
 from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.verdict import CAUSES, LEANS, UNSURE
-from evenli.core.blocks import CARD, PAGE, Block
+from evenli.core.blocks import CARD, PAGE, Block, of_hundred, range_of
 from evenli.core.format import prose
+from evenli.core.record import Estimate
+from evenli.core.registry import DEFAULT_SUITE
 from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample
 from evenli.words.occupations import LABOUR
@@ -66,6 +69,50 @@ def axis_texts(about: About) -> Texts:
     return Texts(heading, asked, limits, _COAL.format("", ""), method, references, right, _NOTATION)
 
 
+def disagreement(results: AuditResult) -> str:
+    """In which measure the published list disagrees, in a sentence; empty where it does not.
+
+    The lists disagree if their intervals of *stereotype* do not overlap, or if one list names a cause that the other
+    does not name, and the value of the other lies outside the interval. A list that is too short to decide says nothing
+    against the other one.
+    """
+    own, other = (results.suites.get(name) for name in (LABOUR, DEFAULT_SUITE))
+    if not isinstance(own, CoalResult) or not isinstance(other, CoalResult) or results.verdict.code == "none":
+        return ""
+    # Each list by itself: the verdict of the run may name causes of other wordings.
+    mine, judged = (verdict.judge(of, results.competence) for of in (own, other))
+    if judged.code == "none":
+        return ""
+    here, there = ({(cause.name, cause.direction) for cause in said.causes} for said in (mine, judged))
+    first, second = own.measures["stereotype"], other.measures["stereotype"]
+    apart = ["stereotype"] if first.high < second.low or second.high < first.low else []
+    apart += [name for name, _ in sorted(here - there) if _excludes(own.measures[name], other.measures[name])]
+    apart += [name for name, _ in sorted(there - here) if _excludes(other.measures[name], own.measures[name])]
+    if not apart:
+        return ""
+    first, second = own.measures[apart[0]], other.measures[apart[0]]
+    return f"The published list says otherwise: {second.title} {_of_hundred(second)}, here {_of_hundred(first)}."
+
+
+def revise(said: Verdict, published: CoalResult) -> Verdict:
+    """A verdict that names nothing does not stand where the published list has a lean."""
+    if said.code not in {"even", "undecided"}:
+        return said
+    other = verdict.judge(published, None)
+    if other.code != "bias":
+        return said
+    return Verdict("undecided", f"Undecided: the two lists of jobs disagree. On the published list: {other.sentence}")
+
+
+def _excludes(named: Estimate, other: Estimate) -> bool:
+    """Whether the value of the other list lies outside the interval of the one that names the cause."""
+    return other.value < named.low or other.value > named.high
+
+
+def _of_hundred(estimate: Estimate) -> str:
+    return f"{of_hundred(estimate.value)} ({range_of(estimate.low, estimate.high)})"
+
+
 class Coal(Suite):
     """Two groups: whether an occupation is read as the job of one of them."""
 
@@ -96,8 +143,8 @@ class Coal(Suite):
         "coal": ("NLI-CoAL, the published score", "", ""),
     }
 
-    pairs = own(load.load)
-    check = own(load.check)
+    pairs = own(load)
+    check = own(check)
     summarise = own(results.summarise)
     judge = own(verdict.judge)
     summary = own(verdict.summary)
@@ -129,7 +176,7 @@ class Labour(Coal):
     hub = ("", "")
     ranked: ClassVar = {**Coal.ranked, "coal": ("NLI-CoAL on labour statistics", "", "")}
 
-    pairs = own(load.load_labour)
+    pairs = own(load_labour)
     beside = own(disagreement)
 
     @property

@@ -19,7 +19,7 @@ from evenli.core.blocks import Bar, Example, Fact, Share, Summary, of_hundred, p
 from evenli.core.format import p_value, percent, printable, with_interval
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.core.record import Estimate, MeasureResult
-from evenli.stats.corrections import holm
+from evenli.stats.intervals import holm
 from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
 from evenli.words.english import with_article

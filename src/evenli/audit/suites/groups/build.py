@@ -14,8 +14,7 @@ from evenli.core.errors import InputError, ResourceError
 from evenli.core.labels import NEUTRAL
 from evenli.words import Axis, load_axis
 from evenli.words.axes import NO_STEREOTYPE
-from evenli.words.design import deal
-from evenli.words.templates import SLOT, leaking_words, looks_like
+from evenli.words.templates import SLOT, deal, leaking_words, looks_like
 
 PAIRS = 5_420
 """Pairs of an ordinary audit; words meet as many templates as keep a set near it."""

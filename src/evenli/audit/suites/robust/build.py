@@ -21,7 +21,7 @@ import numpy as np
 
 from evenli.audit.pairs import PairSet
 from evenli.audit.suites.base import Request, load_suite, subset_of
-from evenli.audit.suites.coal.build import build_coal
+from evenli.audit.suites.coal.pairs import build_coal
 from evenli.audit.suites.robust.wordings import (
     BARE,
     DIMENSIONS,
@@ -38,8 +38,7 @@ from evenli.core.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.core.record import Record
 from evenli.words import Axis, Occupation, load_axis, read_lines
 from evenli.words.axes import NO_STEREOTYPE
-from evenli.words.design import deal
-from evenli.words.templates import SLOT, leaking_words
+from evenli.words.templates import SLOT, deal, leaking_words
 
 BUILT_IN = "built-in"
 CONTROL, PERSON = "control", "person"
