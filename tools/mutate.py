@@ -56,7 +56,7 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
     ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
     ("audit/suites/coal/single_jobs.py", "misled verdict measures"),
-    ("audit/suites/coal/lists.py", "lists misled"),
+    ("audit/suites/coal/__init__.py", "lists misled"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
     ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups axes summary"),
