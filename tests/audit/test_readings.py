@@ -25,8 +25,9 @@ from evenli.audit.suites.coal.results import (
     summarise,
     terminal_blocks,
 )
+from evenli.audit.suites.coal.screen import summary
 from evenli.audit.suites.coal.single_jobs import SingleJobs
-from evenli.audit.suites.coal.verdict import LEANS, judge, summary, supported
+from evenli.audit.suites.coal.verdict import LEANS, judge, supported
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import measures
