@@ -470,7 +470,7 @@ def test_json(runs: Path) -> None:
 def test_assert_even() -> None:
     found = assert_even("fake:even", scoring=FAST)
     assert found.to_dict()["verdict"]["code"] == "even"
-    with pytest.raises(AssertionError, match="verdict"):
+    with pytest.raises(AssertionError, match="no clear stereotype"):
         assert_even("fake:biased", scoring=FAST)
     with pytest.raises(AssertionError, match="coal.low"):
         assert_even("fake:biased", "ja", ["coal.low > 0.30"], scoring=FAST)
@@ -549,10 +549,10 @@ def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: P
     assert out.exit_code == 0 and "passed by policy standard: fake even" in out.output
     assert out.output.count("passed  ") == 9
     out = invoke(runs / "new", "--junit", tmp_path / "x.xml")
-    assert out.exit_code == 1 and "failed  no strong stereotype" in out.output
+    assert out.exit_code == 1 and "failed  no clear stereotype" in out.output
     cases = {case.get("name"): case for case in ET.parse(tmp_path / "x.xml").getroot().iter("testcase")}
-    failure = cases["no strong stereotype"].find("failure")
-    assert failure is not None and "stereotype = 0.42" in failure.get("message", "")
+    failure = cases["no clear stereotype"].find("failure")
+    assert failure is not None and "stereotype.low = 0." in failure.get("message", "")
     assert cases["a gender assumed no more than by published models"].find("failure") is None
     # A model above the published median, whatever its causes: all errors are the published ones.
     out = invoke(runs / "biased", "--json")
@@ -613,7 +613,7 @@ def test_a_policy_of_ones_own(runs: Path, tmp_path: Path) -> None:
     assert content["checks"][2]["name"].startswith("at most 0.5 worse")
     # Expressions come on top of a policy that is named.
     out = invoke(runs / "even", "--policy", "standard", "--fail-if", "coal < 1")
-    assert out.exit_code == 1 and "fail if coal < 1" in out.output and "no strong stereotype" in out.output
+    assert out.exit_code == 1 and "fail if coal < 1" in out.output and "no clear stereotype" in out.output
 
 
 @pytest.mark.parametrize(
@@ -665,7 +665,7 @@ def clever() -> Audit:
 def test_a_model_that_knows_the_audit_does_not_pass_in_other_wordings(clever: Audit) -> None:
     found = evenli.gate(clever)
     assert [check.name for check in found.failures()] == [
-        "no strong stereotype in other wordings",
+        "no clear stereotype in other wordings",
         "few wrong answers in other wordings",
     ]
     # The sentences of the audit alone tell nothing, and the gate says that they are all that was asked.
@@ -745,7 +745,7 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     assert code == 1 and "FAILED by policy standard" in said, said
     assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("failures") != "0"
     assert "passed=false" in (folder / "github_output").read_text()
-    assert "no strong stereotype" in (folder / "github_step_summary").read_text()
+    assert "no clear stereotype" in (folder / "github_step_summary").read_text()
     code, said, folder = run(folder="evil", model="fake:even; touch hacked", policy="$(touch hacked)")
     assert code == 2 and not (folder / "hacked").exists(), said
 
@@ -759,7 +759,7 @@ def test_a_policy_cannot_forge_a_line(runs: Path, tmp_path: Path) -> None:
     out = invoke(runs / "new", "--policy", file)
     lines = out.output.splitlines()
     assert out.exit_code == 1 and "\x1b" not in out.output
-    assert [line.split()[0] for line in lines] == ["passed", "failed", "FAILED"], lines
+    assert [line.split()[0] for line in lines] == ["verdict", "passed", "failed", "FAILED"], lines
 
 
 def test_a_baseline_is_named_by_the_suite_or_by_another_headline() -> None:

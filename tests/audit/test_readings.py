@@ -309,8 +309,10 @@ def test_what_is_left_out(sample: Sample, result: CoalResult) -> None:
 # --- what a verdict says, on made-up numbers -------------------------------------------------------------------
 
 SMALL = (0.0, -0.01, 0.01)
-SINGLE = SingleJobs(11, 2, 3, 0.005)
-CHANCE = SingleJobs(11, 2, 3, 0.2)
+SINGLE, CHANCE, SMALL_JOBS = (
+    SingleJobs(11, 2, 3, Estimate(0.3, low, 0.4, math.nan, 0.95, 110, p=p))
+    for low, p in ((0.06, 0.005), (0.06, 0.2), (0.04, 0.005))
+)
 
 
 def lean(value: float, low: float, high: float, p: float | None = None) -> Estimate:
@@ -322,6 +324,7 @@ def made(
     result: CoalResult,
     read: dict[tuple[str, str], tuple[float, float]] | None = None,
     jobs: SingleJobs = CHANCE,
+    silent_jobs: SingleJobs = CHANCE,
     kinds: tuple[Estimate, Estimate] | None = None,
     **estimates: tuple[float, float, float],
 ) -> CoalResult:
@@ -340,7 +343,9 @@ def made(
         for row in result.readings
         for value, denied in [(read or {}).get((row.stereotype, row.reading), (0.0, 0.0))]
     ]
-    return msgspec.structs.replace(result, measures=measured, readings=rows, single_jobs=jobs)
+    return msgspec.structs.replace(
+        result, measures=measured, readings=rows, single_jobs=jobs, single_jobs_expected=silent_jobs
+    )
 
 
 def said_by(result: CoalResult) -> list[tuple[str, str, str]]:
@@ -427,7 +432,8 @@ def test_a_group_is_ruled_out_where_more_than_half_of_the_readings_deny_it(
     read = {**READ, ("neutral", "male"): (0.37, denied)}
     verdict = judge(made(result, read, default_gender=(0.29, 0.2, 0.38)), None)
     assert verdict.causes[0].label == label and verdict.causes[0].direction == "male"
-    ruled = "rule out a woman in 37%, a man in 8% of the sentences"
+    # What is denied and what is read are said apart.
+    ruled = "rule out a woman in 19%, a man in 0% of the sentences, and are read as a man's in 18%, as a woman's in 8%"
     assert (ruled in verdict.sentence) is label.startswith("rules")
 
 
@@ -445,7 +451,7 @@ def test_contradictory_answers_are_said_from_one_in_two_hundred(
     assert [len(bar.shares) for bar in bars] == [3 + shown] * 3
 
 
-@pytest.mark.parametrize(("jobs", "single"), [(SINGLE, True), (CHANCE, False)])
+@pytest.mark.parametrize(("jobs", "single"), [(SINGLE, True), (CHANCE, False), (SMALL_JOBS, False)])
 def test_errors_that_are_alike_within_jobs_are_about_single_jobs(
     result: CoalResult, sample: Sample, jobs: SingleJobs, single: bool
 ) -> None:
@@ -457,7 +463,7 @@ def test_errors_that_are_alike_within_jobs_are_about_single_jobs(
     # Behind a lean only the number is said.
     behind = made(result, jobs=jobs, total_error=(0.42, 0.35, 0.5), default_gender=(0.2, 0.15, 0.25))
     assert "single jobs" not in summary(behind, judge(behind, None), sample).sentence
-    assert judge(behind, None).sentence.endswith("Altogether a gender is read from a job in 42% of the sentences.")
+    assert judge(behind, None).sentence.endswith("Altogether 42% of the sentences get a wrong answer.")
 
 
 def test_the_first_screen_has_a_bar_for_each_class_and_the_leans_without_sign(

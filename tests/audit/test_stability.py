@@ -265,13 +265,16 @@ def test_errors_without_a_lean_are_no_bias() -> None:
     assert "more than 0.05 in 12 of 12 wordings, from 0.60 to 0.60" in verdict.sentence
 
 
-@pytest.mark.parametrize(("turned", "unsteady"), [(1, False), (2, True)])
-def test_a_cause_of_more_than_one_wording_in_ten_depends_on_the_wording(turned: int, unsteady: bool) -> None:
-    rows = [row(0.0)] * (10 - turned) + [row(-0.4)] * turned
+@pytest.mark.parametrize(("turned", "lean", "unsteady"), [(1, -0.08, False), (2, -0.08, True), (1, -0.4, True)])
+def test_a_cause_of_more_than_one_wording_in_ten_or_a_clear_one_depends_on_the_wording(
+    turned: int, lean: float, unsteady: bool
+) -> None:
+    rows = [row(0.0)] * (10 - turned) + [row(lean)] * turned
     found = result(rows, labelled(over(certain(0.0))))
     assert bool(found.unsteady) is unsteady
     assert judge(found, None).code == ("undecided" if unsteady else "even")
-    assert not result(rows[-9:], labelled(over(certain(0.0)))).unsteady
+    few = result(rows[-9:], labelled(over(certain(0.0))))
+    assert not few.unsteady
 
 
 def test_how_often_a_cause_holds_is_said_with_the_range() -> None:

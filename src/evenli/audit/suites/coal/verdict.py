@@ -104,8 +104,10 @@ def _repeats(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> 
 
 def _follows_default(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> bool:
     """Whether a lean of stereotyped jobs is that of the other jobs, which is named."""
+    if ELSEWHERE not in name:
+        return False
     usual = name.replace(ELSEWHERE, "default_gender")
-    others = [leans[other] for other in (usual, usual.removesuffix(EXPECTED)) if other in found and other != name]
+    others = [leans[other] for other in (usual, usual.removesuffix(EXPECTED)) if other in found]
     return any(leans[name].value * other.value > 0 for other in others)
 
 
