@@ -163,9 +163,9 @@ def measure(
 def verify(run: shared.Run, as_json: shared.Json = False) -> None:
     """Check a run against its evidence.
 
-    Hashes of its files, and every number scored again from the table.
+    Hashes of its files, its pairs, and everything in its results scored again from the table.
     """
-    from evenli.audit.audit import verify_run
+    from evenli.audit.verify import verify_run
 
     checked = verify_run(run)
     files = ", ".join(checked.files)

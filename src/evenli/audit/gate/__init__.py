@@ -19,12 +19,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from evenli.audit.audit import Audit, load_run
+from evenli.audit.assess import Audit
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
 from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import ROBUST, Clause, get_suite, judging
+from evenli.audit.verify import load_verified
 from evenli.core.errors import InputError, translated
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
@@ -198,11 +199,11 @@ def gate(
     rules = load_policy(policy)  # a broken file is found before the run is read
     if rules.name == NONE and not fail_if and baseline is None:
         raise InputError("the gate has nothing to check; leave the policy 'none' out, or give conditions or a baseline")
-    audit = run if isinstance(run, Audit) else load_run(run)
+    audit = run if isinstance(run, Audit) else load_verified(run)
     checks = [check_competence(audit.result), *check_policy(audit.result, rules)]
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
-        old = baseline if isinstance(baseline, Audit) else load_run(baseline)
+        old = baseline if isinstance(baseline, Audit) else load_verified(baseline)
         allowed = next((bound for bound in (max_worse, rules.baseline.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
     result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
