@@ -48,14 +48,18 @@ def predict(
     """Score every pair of every set, in order, and return the table.
 
     With a directory, finished batches are on disk at once: after a crash the same call continues where it stopped, and
-    a complete run is returned without asking the model again. Ids must be unique within a suite. ``seed`` and
+    a complete run is returned without asking the model again. Without one the same is done with tables that the
+    settings have kept. Ids must be unique within a suite. ``seed`` and
     ``details`` are stored in the header. ``check_first`` sees the rows of the first set before any other is scored and
     before anything is written; it may raise.
     """
     settings = settings or RunSettings()
     job = _Job(model, sets, settings, check_first, {"seed": seed, "settings": dict(details or {})})
     if folder is None:
-        return job.score()
+        kept, plan = {} if settings.kept is None else settings.kept, job.header["plan"]
+        if plan not in kept:
+            kept[plan] = job.score()
+        return kept[plan]
     note = str(getattr(model, "note", ""))
     with folder.locked():
         # A run that is replaced may be damaged in any way, so nothing of it is read.

@@ -259,7 +259,7 @@ def gate(
 ) -> None:
     """Pass or fail a run, for continuous integration.
 
-    Exit code 0: passed, 1: failed, 2: bad input or undecidable.
+    Exit code 0: passed, 1: failed, 2: bad input, 3: undecided.
     """
     from evenli.audit.gate import gate as decide
 
@@ -267,9 +267,9 @@ def gate(
     terminal.answer(as_json, result.to_dict(), *repr(result).split("\n"))
     # Raised only now, so that the other checks are read as well.
     if result.passed is None:
-        raise InputError(result.problem)
+        terminal.warn(result.problem)
     if not result.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if result.passed is False else 3)
 
 
 def card(
