@@ -35,7 +35,8 @@ from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.pairs import load
-from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
+from evenli.audit.suites.coal.screen import summary
+from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, supported
 from evenli.core.errors import InputError
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.sample import Sample

@@ -146,15 +146,17 @@ class GateResult(Record, frozen=True):
         run: The folder of its audit.
         checks: What was looked at.
         policy: Name of the policy that was applied.
+        verdict: The verdict of the audit, which passes and fails nothing by itself.
     """
 
-    optional: ClassVar[tuple[str, ...]] = ("policy",)
+    optional: ClassVar[tuple[str, ...]] = ("policy", "verdict")
     computed: ClassVar[Mapping[str, str]] = {"passed": "passed"}
 
     model: str
     run: Path
     checks: tuple[Check, ...]
     policy: str = ""
+    verdict: str = ""
 
     @property
     def passed(self) -> bool | None:
@@ -178,7 +180,8 @@ class GateResult(Record, frozen=True):
         """The checks and the outcome, one line each."""
         outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
         named = f" by policy {self.policy}" if self.policy else ""
-        return "\n".join([*map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
+        said = [printable(f"verdict  {self.verdict}")] if self.verdict else []
+        return "\n".join([*said, *map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
 
 
 def gate(
@@ -225,7 +228,9 @@ def gate(
         old = baseline if isinstance(baseline, Audit) else load_verified(baseline)
         allowed = next((bound for bound in (max_worse, rules.baseline.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
-    result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
+    result = GateResult(
+        audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name, audit.verdict.sentence
+    )
     if junit is not None:
         write_junit(checks, Path(junit), suite=f"evenli gate {audit.name}")
     return result
