@@ -21,10 +21,11 @@ from rich.console import Console
 
 import evenli
 from conftest import make_checkpoint
-from evenli.audit.audit import AuditSettings, load_run, measure_run, verify_run
+from evenli.audit.audit import AuditSettings, load_run, measure_run
 from evenli.audit.models import CallableModel, fake_model, load_model
 from evenli.audit.predictions import RunFolder
 from evenli.audit.suites.coal.pairs import build_coal
+from evenli.audit.verify import verify_run
 from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.io import archive_texts, hash_files, read_text, write_atomic
 from evenli.core.record import Scoring

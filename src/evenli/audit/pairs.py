@@ -67,6 +67,7 @@ class PairSet:
         notes: Repairs and other things that a reader must know.
         occupation_list: The list of occupations that the set was built from, if not the published one.
         scores: Share of men minus share of women by occupation, where that list has it.
+        whole: Pairs of the whole set, where a limit took a part of it.
     """
 
     name: str
@@ -77,6 +78,7 @@ class PairSet:
     notes: tuple[str, ...] = ()
     occupation_list: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
+    whole: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse empty sets and duplicate ids: every later step relies on both."""
@@ -128,7 +130,7 @@ class PairSet:
 
     def card(self) -> DataCard:
         """A machine-readable data-set card: counts, hash, source and notes."""
-        same = ("name", "suite", "lang", "source", "sha256", "occupation_list")
+        same = ("name", "suite", "lang", "source", "sha256", "occupation_list", "whole")
         return DataCard(
             **{name: getattr(self, name) for name in same},
             rows=len(self),
@@ -212,7 +214,8 @@ def _part(pairs: PairSet, frame: pl.DataFrame, why: str) -> PairSet:
         return pairs
     asked = f"{frame.height:,} of {len(pairs):,} pairs"
     note = f"a balanced part, {asked} ({why}); intervals are wider"
-    return replace(pairs, name=f"{pairs.name}, {asked}", frame=frame, notes=(*pairs.notes, note))
+    whole = pairs.whole or len(pairs)
+    return replace(pairs, name=f"{pairs.name}, {asked}", frame=frame, notes=(*pairs.notes, note), whole=whole)
 
 
 def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.Generator) -> Iterator[Unit]:

@@ -194,7 +194,7 @@ def _run() -> bool:
         _command()
     except BaseException as error:
         # Typer turns an interrupt into an exit of its own, without a word, and an import into an error of another kind.
-        ended = isinstance(error, SystemExit) and error.code in {None, 0, 1}  # passed or failed
+        ended = isinstance(error, SystemExit) and error.code in {None, 0, 1, 3}  # passed, failed or undecided
         stopped = isinstance(error, SystemExit) and error.code == _INTERRUPTED
         if stopped or isinstance(error, KeyboardInterrupt) or (_arrived and not ended):
             return True

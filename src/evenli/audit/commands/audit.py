@@ -163,9 +163,9 @@ def measure(
 def verify(run: shared.Run, as_json: shared.Json = False) -> None:
     """Check a run against its evidence.
 
-    Hashes of its files, and every number scored again from the table.
+    Hashes of its files, its pairs, and everything in its results scored again from the table.
     """
-    from evenli.audit.audit import verify_run
+    from evenli.audit.verify import verify_run
 
     checked = verify_run(run)
     files = ", ".join(checked.files)
@@ -259,7 +259,7 @@ def gate(
 ) -> None:
     """Pass or fail a run, for continuous integration.
 
-    Exit code 0: passed, 1: failed, 2: bad input or undecidable.
+    Exit code 0: passed, 1: failed, 2: bad input, 3: undecided.
     """
     from evenli.audit.gate import gate as decide
 
@@ -267,9 +267,9 @@ def gate(
     terminal.answer(as_json, result.to_dict(), *repr(result).split("\n"))
     # Raised only now, so that the other checks are read as well.
     if result.passed is None:
-        raise InputError(result.problem)
+        terminal.warn(result.problem)
     if not result.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if result.passed is False else 3)
 
 
 def card(

@@ -151,10 +151,11 @@ Measure: {text.paper}. Tool: [evenli]({SOURCE}).
 
 def _competence(audit: Audit) -> str:
     competence = audit.result.competence
+    weak = "".join(f"\n{line}" for line in audit.result.evidence.lines)
     if not competence:
-        return "Competence at the task was not assessed."
+        return f"Competence at the task was not assessed.{weak}"
     gold, stated = (f"{share.shown} of {share.n}" for share in (competence.gold, competence.stated))
-    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
+    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group.{weak}"
 
 
 def _plain_block(block: Block) -> str:

@@ -27,10 +27,9 @@ from evenli.audit.audit import load_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.models import NLIModel, load_model
 from evenli.audit.models.base import ModelOptions, split_spec
-from evenli.audit.predictions import SCHEMA, RunFolder, read_header
+from evenli.audit.predictions import RunFolder, read_header
 from evenli.audit.report.html import render
 from evenli.audit.report.terminal import difference_cells
-from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import get_suite
 from evenli.core import page
 from evenli.core.blocks import Block
@@ -40,7 +39,7 @@ from evenli.core.format import p_bound, percent
 from evenli.core.labels import LABELS
 from evenli.core.page import write_page
 from evenli.core.registry import DEFAULT_SUITE
-from evenli.core.store import RunDir, read_manifest
+from evenli.core.store import RunDir
 from evenli.stats.measure import get_measure
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
             return replace(entry, problem="not complete: run its command again")
         if not (folder / "results.json").is_file():
             return replace(entry, problem="predictions only, no audit")
-        RunFolder(folder).verify("results.json")
-        stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA, hashed=False)
-        result = AuditResult.from_dict(stored)
+        result = RunFolder(folder).read_results(header)
     except EvenliError as error:
         return replace(unread, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
