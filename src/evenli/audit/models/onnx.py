@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
-from evenli.core.binary import silence_fd
 from evenli.core.errors import LabelError, ModelError, foreign_code, message_of, translated
 from evenli.core.io import hash_files
 from evenli.words.tables import read_toml
@@ -135,7 +134,7 @@ def open_tokenizer(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
-    with foreign_code(f"cannot read {file}: "), silence_fd(1):
+    with foreign_code(f"cannot read {file}: "):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     return tokenizer
