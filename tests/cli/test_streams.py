@@ -57,10 +57,11 @@ listening.bind(("127.0.0.1", 0))
 listening.listen()
 port = listening.getsockname()[1]
 address = f"http://127.0.0.1:{port}/token/"
-server = uvicorn.Server(uvicorn.Config(gallery.make_app(root, "token", port), log_level="error", access_log=False))
+app = gallery.make_app(gallery.Runs(root), "token", port)
+server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
 serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
 serving.start()
-entries = gallery.find_runs(root)
+entries = gallery.Runs(root).entries()
 pages = {f"run/{entry.id}": None for entry in entries}
 pages = {path: page(path) for path in pages}
 compared = compare()

@@ -22,6 +22,7 @@ from evenli.core import terminal
 from evenli.core.commands import FullHelp, argument, option, output, with_settings
 from evenli.core.errors import EvenliError
 from evenli.core.mitigation import Apply, Method
+from evenli.core.parse import check_name
 from evenli.core.registry import MITIGATIONS, commands
 from evenli.core.settings import Settings, offered_fields
 from evenli.core.startup import leave
@@ -215,6 +216,8 @@ def _run() -> bool:
 def _command() -> None:
     try:
         try:
+            for word in sys.argv[1:]:
+                check_name(word)
             app()
         finally:
             sys.stdout.flush()  # here, where a full disk can still be told
