@@ -381,8 +381,8 @@ def hash_files(paths: Iterable[Path]) -> str:
     """SHA-256 over names and contents, in the order given."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.name.encode() + b"\x00")
         check_regular(path)
+        digest.update(path.name.encode() + b"\x00")
         with path.open("rb") as stream:
             for block in iter(lambda: stream.read(1 << 20), b""):
                 digest.update(block)

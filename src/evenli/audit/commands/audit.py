@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,6 @@ from evenli.core import terminal
 from evenli.core.commands import argument, option, output, suites, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.core.format import printable
 from evenli.core.record import Scoring
 
 _WRITTEN = ("predictions.parquet", "results.json", "run.json")
@@ -296,11 +294,11 @@ def card(
         raise InputError("--part is for printing; leave it out with --into and --push")
     if into is not None:
         merge_card(run, into)
-        typer.echo(f"{printable(str(into))}: results of {printable(str(run))} are in it")
+        terminal.say(f"{into}: results of {run} are in it")
     if push is not None:
-        typer.echo(printable(push_card(run, push)))
+        terminal.say(push_card(run, push))
     if into is None and push is None:
-        typer.echo(section(run, part), nl=False)
+        terminal.show(section(run, part))
 
 
 def table(
@@ -319,7 +317,7 @@ def table(
 
     shown = run_table(run, what, suite, out)
     if out is None:
-        typer.echo(markdown(shown), nl=False)
+        terminal.show(markdown(shown))
     else:
         terminal.say(f"{out}: {shown.height} rows")
 
@@ -355,7 +353,6 @@ def view(
 
     def ready(address: str) -> None:
         terminal.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")
-        sys.stdout.flush()  # whoever started the server waits for the address
         if browser:
             import webbrowser
 
