@@ -57,12 +57,12 @@ class CausalModel:
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
         self._device, dtype = loading.pick_arithmetic(torch, options)
-        source = _find(target, online=options.online)
-        model, self._tokenizer = _load_parts(source)
+        with _find(target, online=options.online).copied() as source:
+            model, self._tokenizer = _load_parts(source)
+            self._template = bool(getattr(self._tokenizer, "chat_template", None))
+            self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._model = model.to(self._device, getattr(torch, dtype))
-        self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
-        self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._limit = loading.position_limit(model.config)
         self._answers = [[self._spelled(view, label) for label in LABELS] for view in self.views]
         self._shared: list[tuple[int, ...]] = []
