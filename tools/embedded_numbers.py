@@ -1,12 +1,12 @@
-"""Make the tables and sentences that quote the embedded models, and the figure of the front page, from stored answers.
+"""Make the tables and sentences that quote the embedded models, and two figures, from stored answers.
 
-    python tools/embedded_numbers.py            # ask the models what is not stored, then write pages and figure
+    python tools/embedded_numbers.py            # ask the models what is not stored, then write pages and figures
     python tools/embedded_numbers.py --check    # name what differs; ask and write nothing
 
 tests/data/embedded_answers.json.gz has for every set of pairs the fingerprint of the model, the hash of the pairs and
 the answers in their order: a letter a pair (e, n or c). The probe needs probabilities; its sets have the log-odds of
 entailment and of contradiction against neutral, in hundredths. A set is asked again where its pairs or its model
-changed; all of them (about six minutes) where the file is gone. Released pairs are found in ``EVENLI_SHARED_DATA``;
+changed; all of them (about ten minutes) where the file is gone. Released pairs are found in ``EVENLI_SHARED_DATA``;
 without them stored answers stay, and what needs them is left out.
 
 A page has what is made between two comments, ``made by tools/embedded_numbers.py: NAME`` and ``end``.
@@ -20,7 +20,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Request, get_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.verdict import CAUSES
+from evenli.audit.suites.robust import figure
+from evenli.core.blocks import Block
 from evenli.core.format import with_interval
 from evenli.core.labels import LABELS, NEUTRAL
 from evenli.core.record import Estimate
@@ -45,13 +47,12 @@ from evenli.words.occupations import LABOUR
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "tests" / "data" / "embedded_answers.json.gz"
 DATA = Path(os.environ.get("EVENLI_SHARED_DATA", ROOT.parent / "shared" / "data"))
-FIGURE = Path("figures") / "hero.svg"
 MARKED = re.compile(r"(<!-- made by tools/embedded_numbers\.py: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
 OFFICIAL, SHEET = "nli_coal/en_v1.1.tar.xz", "sharma2021/SNLI_Evaluation_Set.tsv.xz"
 CHECKS = {"gold": gold_pairs, "control": control_pairs}
 SETS = (
     *((lang, part) for lang in ("en", "ja", "zh") for part in (*CHECKS, "coal")),
-    *(("en", LABOUR), ("en", "probe"), ("en", "coal", OFFICIAL), ("en", "probe", SHEET)),
+    *(("en", LABOUR), ("en", "probe"), ("en", "robust"), ("en", "coal", OFFICIAL), ("en", "probe", SHEET)),
 )
 """Language, suite or kind of checks, and the file of released pairs if they are not our own."""
 
@@ -183,6 +184,49 @@ def probe() -> Iterator[str]:
     yield row("P_f - P_m against the share of women, Spearman", *ranks, "")
 
 
+def distilled() -> Iterator[str]:
+    """The model that ships beside the one before it, which stays as it was."""
+    now = audit_of("en", "coal").result.suites["coal"].measures
+    yield from (row("", "former", "distilled"), row(*["---"] * 3))
+    for name, former in (
+        ("stereotype", "0.39 [0.24, 0.51]"),
+        ("default_gender", "0.34 [0.28, 0.40]"),
+        ("total_error", "0.73 [0.66, 0.77]"),
+        ("contradictory", "0.19 [0.14, 0.25]"),
+        ("coal", "0.49 [0.44, 0.53]"),
+    ):
+        yield row(now[name].title.strip(), former, shown(now[name]))
+
+
+def table_of(place: int) -> Iterator[str]:
+    """A table that ``evenli robustness`` shows; the second block has all measures."""
+    block = wordings_shown()[place]
+    yield from (row(*(name.lstrip(">") for name in block.columns)), row(*["---"] * len(block.columns)))
+    yield from (row(*cells) for cells in block.rows)
+
+
+def wordings_shown() -> Sequence[Block]:
+    """What ``evenli robustness`` shows."""
+    return get_suite("robust").blocks(audit_of("en", "robust").result.suites["robust"], None, "terminal")
+
+
+def wordings() -> Iterator[str]:
+    """What survives another wording."""
+    block = wordings_shown()[0]
+    yield from (f"> {block.notes[0]}{block.heading.partition('?')[2]}.", "")
+    yield from table_of(0)
+
+
+def changes() -> Iterator[str]:
+    """One choice of words changed at a time."""
+    yield from table_of(2)
+
+
+def choices() -> Iterator[str]:
+    """How much of the differences between wordings each choice explains."""
+    yield from table_of(3)
+
+
 def front() -> Iterator[str]:
     """What the figure of the front page says."""
     readings = audit_of("en", LABOUR, "coal").result.suites[LABOUR].readings
@@ -192,7 +236,9 @@ def front() -> Iterator[str]:
     yield f"as a woman's in {woman}. An even model would have only the green bars."
 
 
-PARTS: dict[str, Callable[[], Iterator[str]]] = {part.__name__: part for part in (models, audits, lists, probe, front)}
+PARTS: dict[str, Callable[[], Iterator[str]]] = {
+    part.__name__: part for part in (models, audits, lists, probe, distilled, wordings, changes, choices, front)
+}
 
 
 def rewritten(page: str) -> str:
@@ -208,16 +254,23 @@ def rewritten(page: str) -> str:
     return MARKED.sub(made, page)
 
 
-def drawn() -> str:
-    """The figure of the front page."""
+FIGURES: dict[str, Callable[[], Any]] = {
+    "hero": lambda: audit_of("en", LABOUR, "coal").plot(),
+    "wordings_en": lambda: figure(audit_of("en", "robust").result.suites["robust"]).chart,
+}
+"""Figures of the pages, by the name of their file."""
+
+
+def drawn(name: str) -> str:
+    """A figure as it is now."""
     svg = io.StringIO()
-    audit_of("en", LABOUR, "coal").plot().save(svg, format="svg")
+    FIGURES[name]().save(svg, format="svg")
     return svg.getvalue()
 
 
 def said(svg: str) -> list[str]:
     """The numbers of a drawing; the rest depends on the fonts of the machine."""
-    return re.findall(r'aria-label="((?:share|low): [^"]*)"', svg)
+    return re.findall(r'aria-label="((?:share|low|rank): [^"]*)"', svg)
 
 
 def stale_sets(entries: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -234,13 +287,15 @@ def stale_sets(entries: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def stale_files(docs: Path) -> Iterator[tuple[Path, str]]:
-    """Pages, and the figure, that show other numbers, with what they should hold."""
+    """Pages and figures that show other numbers, with what they should have."""
     for page in sorted(docs.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
         if (text := rewritten(before)) != before:
             yield page, text
-    if said(svg := drawn()) != said((docs / FIGURE).read_text(encoding="utf-8")):
-        yield docs / FIGURE, svg
+    for name in FIGURES:
+        file = docs / "figures" / f"{name}.svg"
+        if file.is_file() and said(svg := drawn(name)) != said(file.read_text(encoding="utf-8")):
+            yield file, svg
 
 
 def main(arguments: list[str], docs: Path = ROOT / "docs") -> int:

@@ -49,18 +49,24 @@ _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=pl
 AREAS: list[tuple[str, str]] = [
     ("training/meta/sweep.py", "meta_measures meta_mixture"),
     ("encoders/leakage.py", "erasers"),
-    ("audit/prompting.py", "chat"),
-    ("stats/*.py", "measures probe_measures groups compare corrections intervals"),
+    ("audit/prompting.py", "views chat measures"),
+    ("stats/*.py", "corrections measures causes probe_measures groups intervals compare wordings competence"),
     ("audit/suites/dev2020.py", "measures datasets suites"),
-    ("audit/suites/coal/measures.py", "measures causes suites"),
+    ("audit/suites/coal/measures.py", "causes measures suites verdict lists wordings"),
+    ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
+    ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
+    ("audit/suites/coal/single_jobs.py", "misled verdict measures"),
+    ("audit/suites/coal/__init__.py", "lists misled"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
-    ("audit/suites/groups/measures.py", "groups axes"),
+    ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups axes summary"),
     ("audit/suites/groups/verdict.py", "groups axes summary"),
-    ("audit/suites/coal/verdict.py", "verdict measures summary"),
-    ("audit/gate/*.py", "gate verdict"),
-    ("audit/assess.py", "verdict measures chat suites"),
-    ("audit/suites/checks.py words/templates.py", "verdict resources datasets measures"),
+    ("audit/suites/robust/stability.py audit/suites/robust/verdict.py", "stability wordings"),
+    ("audit/suites/robust/curve.py", "wordings stability"),
+    ("audit/gate/*.py", "gate verdict competence lists"),
+    ("audit/assess.py", "competence verdict misled measures views chat suites"),
+    ("audit/suites/checks.py words/templates.py", "competence verdict resources datasets measures"),
+    ("audit/compare.py audit/differences.py", "compare wordings lists"),
 ]
 """Which tests judge which files: patterns below the package, and test files, the likeliest to notice first.
 
@@ -75,18 +81,12 @@ EQUIVALENT: dict[str, str] = {
     "slope = float(x @ ((curve.mean + curve.mean.mean())) / (x @ x) / curve.span)": "x is centred",
     "together = int(((np.diff(pairs) == 0)).sum()) + 1 == len(np.unique(pairs))": "spares a copy",
     "if better < 0.2 or right[best].mean() < 0.5 or (binomtest(gained, gained + lost).pvalue > 0.001):": "never equal",
-    'chosen = entailed & sample.where("subset", "PS" if (cause.estimate.value >= 0) else "AS")': "a cause is never 0",
-    "p = (int(((shuffled > abs(value) - _CONSTANT)).sum()) + 1) / (permutations + 1)": "never equal",
     "design = samples[-1].design": "both samples have the same rows",
     "value = float(correlations(curve.levels, curve.mean[None], statistic)[-1])": "one row",
     "varies = (np.ptp(levels, axis=0) >= _SAME)": "never equal",
     "return np.full(() if self.weights is None else self.weights.shape[:1], np.nan)": "weightings have one axis",
     "near = difflib.get_close_matches(name, self._known, n=2, cutoff=0.5)": "only the first is shown",
     "moved = (np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) * 2)": "only their order counts",
-    "key = ('expected' if not expected else 'likeliest')": "names of what is kept, exchanged",
-    "return np.zeros((1, 0), dtype=np.int64)": "no rows, and no reader of two",
-    'causes.insert(1, common_cause("stereotype_n", stereotype))': "sorted in the next line",
-    "if len(asked.groups) != 2 and name not in (*asked.groups, NO_STEREOTYPE, DEFINING):": "no rows: the mean is NaN",
     'of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[-1]]': "partners have one word",
     "return np.asarray(np.where((total >= 0), summed / total, np.nan), dtype=np.float64)": "0 / 0 is NaN already",
     "return True  # the condition is undecided, whatever the other parts say": "so it is",
@@ -330,9 +330,9 @@ def tests_for(mutant: Mutant, runs: Sequence[Mapping[str, Any]]) -> list[str]:
         if mutant.reached_by:
             first, last = mutant.reached_by
             found = {name for at in range(first, last + 1) for name in run["tests"].get(f"{mutant.file}:{at}", ())}
-        # Where a fixture reaches the line, any test of the file may notice; those that reach it themselves go first.
-        served = {name for name in seconds if name.split("::")[0] in found} - found
-        for part in (found & set(seconds), served):
+        # Any test of a file that reaches the line may notice, by what a fixture holds or an earlier test has left in a
+        # cache; those that reach it themselves go first.
+        for part in (found & set(seconds), set(seconds) - found if found else set()):
             total = 0.0
             for name in sorted(part, key=seconds.__getitem__):
                 total += seconds[name]

@@ -16,7 +16,7 @@ import altair as alt
 
 DOCS = Path(__file__).parents[1] / "docs"
 CELL = re.compile(r"([-+−]?[\d.]+) \[([-+−]?[\d.]+), ([-+−]?[\d.]+)\]")
-CAUSES = ("stereotype", "default gender", "undirected error")
+CAUSES = ("stereotype", "default gender", "total error", "contradictory answers")
 
 
 def table(page: str, below: str) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@
     PYTHONPATH=src python -m studies.axes.matrix run matrix_groups/ --out OUT --time-limit 140         # GPU
     python -m studies.axes.matrix collect OUT/results.tar.gz matrix_groups/
     python -m studies.axes.matrix table matrix_groups/
+    python -m studies.axes.matrix table matrix_groups/ --as-taught     # of models that answer exactly as taught; no GPU
 
 ``prepare`` packs the embedded English model (int8, only the tokens that occur) and the pairs of both sweeps; the roles
 of the words are planted, and have nothing to do with what people think. ``run`` trains what is missing, one process a
@@ -36,7 +37,7 @@ SWEEPS = {"three": ("gender3", 3, 100), "five": ("religion", 5, 60)}
 """Axis whose nouns and words are used, groups, and training sentences a word."""
 HELD_OUT = 10
 """Sentences a word in the held-out pairs and in those that are measured."""
-CAUSES = ("stereotype", "default", "undirected")
+CAUSES = ("stereotype", "default", "error")
 MIXTURES: tuple[Mixture, ...] = (
     *((level, 0.0, 0.0) for level in (0.0, 0.2, 0.4, 0.6, 1.0)),
     *((0.0, level, 0.0) for level in (0.4, 0.8)),
@@ -253,21 +254,33 @@ OWN |= {"default of the favoured group": 1, "default of the favoured group, expe
 """The cause that a measure is about."""
 
 
-def table(source: Path) -> None:
+def as_taught(name: str, levels: Mixture) -> dict[str, Any]:
+    """What ``work_on`` stores, of a model that answers exactly as it was taught."""
+    patterns, _ = GroupMixture(levels, SWEEPS[name][1], SIZE).patterns()
+    labels = np.repeat(patterns, HELD_OUT, axis=0).reshape(-1)
+    return {"logits": 20 * np.eye(3)[labels], "learnt": levels, "accuracy": 1.0}
+
+
+def table(source: Path, *, perfect: bool = False) -> None:
     """Slopes on the taught causes as Markdown, and correlations with the own one.
+
+    ``perfect`` models answer as taught; else the stored ones are scored.
 
     ``r, alone`` is over models that were taught nothing but the own cause, ``r, all`` over all models.
     """
     from evenli.training.meta.sweep import respond
 
-    print("| groups | measure | stereotype | default | undirected | fit | r, alone | r, all |\n|" + " --- |" * 8)
+    print("| groups | measure | stereotype | default | error | fit | r, alone | r, all |\n|" + " --- |" * 8)
     for name in SWEEPS:
         folder = source / "models" / name
         seeds = [one for one in SEEDS if all((folder / file_of(one, levels)).is_file() for levels in MIXTURES)]
-        if not seeds:
+        if not (seeds := [0] if perfect else seeds):
             print(f"{name}: no complete seed", file=sys.stderr)
             continue
-        stored = [[np.load(folder / file_of(seed, levels)) for levels in MIXTURES] for seed in seeds]
+        stored = [
+            [as_taught(name, levels) if perfect else np.load(folder / file_of(seed, levels)) for levels in MIXTURES]
+            for seed in seeds
+        ]
         values = [[scores(name, source, one["logits"]) for one in models] for models in stored]
         learnt = np.array([[one["learnt"] for one in models] for models in stored])
         taught = np.array(MIXTURES)
@@ -325,7 +338,9 @@ def main() -> None:
     last = commands.add_parser("collect")
     last.add_argument("archive", type=Path)
     last.add_argument("source", type=Path)
-    commands.add_parser("table").add_argument("source", type=Path)
+    last = commands.add_parser("table")
+    last.add_argument("source", type=Path)
+    last.add_argument("--as-taught", action="store_true", help="of models that answer exactly as taught")
     given = parser.parse_args()
     if given.command == "prepare":
         shutil.rmtree(given.out / "sweeps", ignore_errors=True)
@@ -337,7 +352,7 @@ def main() -> None:
     elif given.command == "collect":
         collect(given.archive, given.source)
     else:
-        table(given.source)
+        table(given.source, perfect=given.as_taught)
 
 
 if __name__ == "__main__":

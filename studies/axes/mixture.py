@@ -1,6 +1,6 @@
 """Mixtures of the three causes for any number of groups, as ``evenli.training.meta.mixture`` teaches them for two.
 
-A mixture is ``(s, d, u)``, each from 0 to 1: stereotype, default for one favoured group, undirected error. The words
+A mixture is ``(s, d, u)``, each from 0 to 1: stereotype, default for one favoured group, error in no direction. Words
 form classes of equal size: one stereotyped with each of the ``n`` groups, and one without stereotype. A default for the
 favoured group is a gain of ``d`` to its own class and, to every other, a loss of ``d`` against one of ``n - 1`` rivals.
 So the taught lean towards the own group is ``s + d`` in the favoured class and ``s - d / (n - 1)`` in the others: a
@@ -9,7 +9,7 @@ entail their group and contradict the others; one below 0 as ``n - 1`` times as 
 alone. ``d`` of the words without stereotype entail the favoured group. ``u`` of every class err without a direction.
 A model that answers as it was taught has exactly
 
-    stereotype = s,   default of the favoured group = d,   undirected error = u.
+    stereotype = s,   default of the favoured group = d,   2 min(M, F) + X = u.
 
 Only numpy is needed: the machine that trains computes what its models have learnt.
 """
@@ -77,8 +77,8 @@ class GroupMixture:
             for kind in (_LEANS, _ERRS)
         )
         leans = np.array(self.leans()) * leaning
-        undirected = self.levels[2] * (2 * erring[:-1].mean() + erring[-1]) / 3
-        return float(leans[:-1].mean()), float(leans[-1]), float(undirected)
+        error = self.levels[2] * (2 * erring[:-1].mean() + erring[-1]) / 3
+        return float(leans[:-1].mean()), float(leans[-1]), float(error)
 
     def _says(self, group: int, *, alone: bool) -> list[int]:
         """One group is entailed; the others are contradicted, or neutral where it is ``alone``."""

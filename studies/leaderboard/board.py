@@ -26,7 +26,7 @@ KIND = "leaderboard"
 SCHEMA = 1
 MAIN = "official.coal"
 """The measure that orders a leaderboard: NLI-CoAL on the published pairs, as in the paper."""
-SHOWN = ("coal", "fn_bias", "stereotype", "default_gender", "total_error", "follow", "defy")
+SHOWN = ("coal", "fn_bias", "stereotype", "default_gender", "total_error", "contradictory", "follow", "defy")
 """Measures of NLI-CoAL that a board has."""
 OFFICIAL = {
     "en": ("v1.1", "d1fc3cc7a1c1e41062afa760f529a1d4a1c6b47366e635aeffedd68a24aaa78c"),

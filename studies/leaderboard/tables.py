@@ -2,7 +2,7 @@
 
     python -m studies.leaderboard.tables studies/leaderboard/leaderboard.tar.xz [--json tables.json]
 
-Intervals of values and differences are over words, templates and seeds (``boards/seeds.py``); those
+Intervals of values and differences are over words, templates and seeds (``studies/leaderboard/seeds.py``); those
 of rank correlations are over configurations and seeds, by bootstrap. A configuration is a base, its data and its
 recipe; it counts if every one of its seeds passes the gold pairs. Differences pair the i-th seeds; of five and three
 seeds the first three are used. Nothing is corrected for the number of comparisons.
@@ -28,12 +28,13 @@ from studies.leaderboard.board import BoardRow
 from studies.leaderboard.rows import Key, board_rows, group_seeds, published_rows, score_all
 from studies.leaderboard.seeds import contrast, seed_variance
 
-CAUSES = ("coal", "stereotype", "default_gender", "total_error")
+CAUSES = ("coal", "stereotype", "default_gender", "total_error", "contradictory")
 TITLES = {
     "coal": "NLI-CoAL",
     "stereotype": "stereotype",
     "default_gender": "default gender",
     "total_error": "total error",
+    "contradictory": "contradictory",
 }
 SIZES = (("mini", "minilm"), ("minilm", "gte"), ("gte", "mpnet"), ("mini", "mpnet"))
 RANKED = (
@@ -43,6 +44,7 @@ RANKED = (
     "official.stereotype",
     "official.default_gender",
     "official.total_error",
+    "official.contradictory",
     "released_snli.probe_s",
     "released_snli.probe_dp",
     "released_snli.probe_b",
@@ -99,7 +101,7 @@ def cell(one: Estimate | None) -> str:
 
 
 def contrasts(study: Study, pairs: Sequence[tuple[str, Key, Key]]) -> list[dict[str, Any]]:
-    """Differences of the four main measures for named pairs of configurations, and a printed table."""
+    """Differences of the five main measures for named pairs of configurations, and a printed table."""
     rows = []
     print(f"| difference | {' | '.join(TITLES[name] for name in CAUSES)} |\n|{' --- |' * (len(CAUSES) + 1)}")
     for title, first, second in pairs:

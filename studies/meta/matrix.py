@@ -55,7 +55,7 @@ class Plan:
     def design(self, data: Path) -> dict[str, Any]:
         """Arguments of ``Design``."""
         levels = SIGNED if self.signed else LEVELS
-        grid = {"rates": (), "stereotype": levels, "default": levels, "undirected": LEVELS}
+        grid = {"rates": (), "stereotype": levels, "default": levels, "error": LEVELS}
         release = {"data": str(data / RELEASE)} if self.official else {}
         return {"lang": self.lang, "width": self.width, "balanced": self.balanced, **grid, **release}
 
@@ -263,7 +263,7 @@ def table(source: Path) -> None:
     from evenli.training.meta.charts import MATRIX
     from evenli.training.meta.scoring import score_sweep
 
-    print("| sweep | seeds | learnt | measure | stereotype | default | undirected | fit |\n|" + " --- |" * 8)
+    print("| sweep | seeds | learnt | measure | stereotype | default | error | fit |\n|" + " --- |" * 8)
     for plan in plans():
         try:
             results = score_sweep(MetaFolder(source / "sweeps" / plan.name))

@@ -17,9 +17,9 @@ sub - sub_random          the most biased pairs left out (Dolci et al. 2023), ag
 aug - aug_random          copies of the most biased pairs, against as many at random; needs --scored
 
 ``train`` fine-tunes every base on every arm with every seed and stores the logits of all questions as float16
-(run_BASE+ARM+SEED.npz), so that anyone can score them again. ``analyse`` computes every measure per run, and a mixed
-model of each measure: arms are fixed, seeds random (statsmodels). A contrast whose interval holds 0 shows no effect;
-in bold those that do not. Intervals are over seeds, for these questions, and not corrected for their number.
+(run_BASE+ARM+SEED.npz), so that anyone can score them again. ``analyse`` computes every measure per run, and the paired
+difference of each measure between arm and control, by seed. A contrast whose interval includes 0 shows no effect; the
+others are in bold. Intervals are over seeds, for these questions, and not corrected for their number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import json
 import lzma
 import random
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +50,7 @@ MAIN = {
     "coal.stereotype": "stereotype",
     "coal.default_gender": "default gender",
     "coal.total_error": "total error",
+    "coal.contradictory": "contradictory answers",
     "coal.coal": "NLI-CoAL",
     "coal.fn_bias": "FN score (bias)",
     "released_snli.probe_s": "S, released SNLI set",
@@ -219,7 +219,7 @@ def run_file(folder: Path, name: str, arm: str, seed: int) -> Path:
 
 
 def analyse(arguments: argparse.Namespace) -> None:
-    """Every measure of every run, and the contrasts with seeds as random effect."""
+    """Every measure of every run, and the contrasts, paired by seed."""
     import polars as pl
 
     from evenli.audit.pairs import PAIR_COLUMNS
@@ -252,11 +252,11 @@ def print_table(runs: list[dict[str, Any]], effects: list[dict[str, Any]]) -> No
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for name, title in MAIN.items():
         plain = [run[name] for run in runs if run["arm"] == "original"]
-        cells = [title, f"{np.mean(plain):.3f} ({np.std(plain, ddof=1):.3f})" if plain else ""]
+        cells = [title, f"{np.mean(plain):.3f} ({np.std(plain, ddof=1):.3f})".replace("-", "−") if plain else ""]
         for pair in shown:
             one = next(e for e in effects if e["measure"] == name and (e["arm"], e["control"]) == pair)
             significant = one["low"] > 0 or one["high"] < 0
-            text = f"{one['effect']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
+            text = f"{one['effect']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]".replace("-", "−")
             cells.append(f"**{text}**" if significant else text)
         print(f"| {' | '.join(cells)} |")
 
@@ -294,33 +294,21 @@ def contrasts(runs: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
         if seeds:
             kept = [run for run in pair if run["seed"] in seeds]
             about = {"base": base, "arm": arm, "control": control, "seeds": len(seeds)}
-            effects += [{**about, "measure": name, **mixed_effect(kept, arm, name)} for name in names]
+            effects += [{**about, "measure": name, **paired_effect(kept, arm, name)} for name in names]
     return effects
 
 
-def mixed_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, Any]:
-    """Effect of the arm with its 95 % interval: value ~ arm, random intercept of the seed."""
+def paired_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, Any]:
+    """Mean difference of the arm over seeds with Student's 95 % interval; every seed trained both arms."""
     from scipy.stats import t as student
-    from statsmodels.regression.mixed_linear_model import MixedLM
 
-    values = np.array([run[name] for run in runs])
-    treated = np.array([run["arm"] == arm for run in runs], dtype=float)
-    groups = np.array([run["seed"] for run in runs])
-    effect = float(values[treated == 1].mean() - values[treated == 0].mean())
-    if len(set(groups)) < 2 or not np.isfinite(values).all():
-        return {"effect": effect, "low": float("nan"), "high": float("nan"), "note": "one seed: no interval"}
-    if np.ptp(values[treated == 1]) == np.ptp(values[treated == 0]) == 0:
-        return {"effect": effect, "low": float("nan"), "high": float("nan"), "note": "no run differs from another"}
-    design = np.column_stack([np.ones_like(treated), treated])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fitted = MixedLM(values, design, groups=groups).fit(reml=True)
-    # Few seeds: Student's quantile. Every seed trained both arms, so the degrees of freedom are those of a paired test.
-    half = float(student.ppf(0.975, len(set(groups)) - 1) * fitted.bse_fe[1])
-    low, high = (float(fitted.fe_params[1]) + sign * half for sign in (-1, 1))
-    # A seed variance at its bound of 0 is common with few seeds; the interval is then that of a plain regression.
-    note = "seed variance 0" if any("singular" in str(w.message).lower() for w in caught) else ""
-    return {"effect": float(fitted.fe_params[1]), "low": low, "high": high, "note": note}
+    values = {(run["arm"] == arm, run["seed"]): run[name] for run in runs}
+    seeds = sorted({seed for _, seed in values})
+    differences = np.array([values[True, seed] - values[False, seed] for seed in seeds])
+    effect, half = float(differences.mean()), float("nan")
+    if len(seeds) > 1:
+        half = float(student.ppf(0.975, len(seeds) - 1) * differences.std(ddof=1) / np.sqrt(len(seeds)))
+    return {"effect": effect, "low": effect - half, "high": effect + half}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -679,3 +680,90 @@ def test_the_stereotype_of_a_group_counts_likeliest_answers_unless_asked_otherwi
     doubt = of_rows(rows, [[0.01, 0.0, 0.0] if row["group"] == "a" else [0.0, 0.01, 0.0] for row in rows])
     assert float(measures.stereotype_of(doubt, 0)) == pytest.approx(1)
     assert abs(float(measures.stereotype_of(doubt, 0, expected=True))) < 0.01
+
+
+# --- what a result adds to the measures ------------------------------------------------------------------------
+
+
+def estimated(of: Sample, level: float = 0.95) -> GroupsResult:
+    """The result of a sample, whatever its model."""
+    found = estimate_measures(of, list_measures("groups"), scoring=Scoring(level))
+    return summarise(of, {entry.name: entry.result(found[entry.name, None]) for entry in list_measures("groups")})
+
+
+def test_a_row_per_group_by_hand() -> None:
+    of = random_sample("abc", 11, words=14, templates=3)
+    found, frame = estimated(of, 0.9), of.frame.with_columns(answer=pl.Series([LABELS[at] for at in of.predicted]))
+    share = {
+        (group, label): float((part["answer"] == label).mean())
+        for (group,), part in frame.group_by("group")
+        for label in LABELS
+    }
+    for row in found.groups:
+        rest = [share[other, CONTRADICTION] for other in "abc" if other != row.group]
+        assert row.ruled_out.value == pytest.approx(share[row.group, CONTRADICTION] - np.mean(rest), abs=1e-6)
+        assert {label: row.answers[label].value for label in LABELS} == pytest.approx(
+            {label: share[row.group, label] for label in LABELS}, abs=1e-6
+        )
+        typed = frame.filter(pl.col("group") == row.group, pl.col("subset") == "PS")
+        assert (row.words, row.pairs, row.noun) == (typed["occupation"].n_unique(), 16 * 3, row.group)
+        # Three groups at once: each has a third of the error. Shares of labels have an interval of their own.
+        assert row.default.level == pytest.approx(1 - 0.1 / 3) and row.answers[NEUTRAL].level == 0.9
+        at = "abc".index(row.group)
+        assert row.default.value == pytest.approx(float(measures.default_of(of, at)), abs=1e-6)
+        assert row.default_expected.value == pytest.approx(float(measures.default_of(of, at, expected=True)), abs=1e-6)
+        assert row.stereotype.value == pytest.approx(float(measures.stereotype_of(of, at)), abs=1e-6)
+        means = {
+            group: float(of.probabilities[of.where("group", group), LABELS.index(CONTRADICTION)].mean())
+            for group in "abc"
+        }
+        rest = [means[other] for other in "abc" if other != row.group]
+        assert row.ruled_out_expected.value == pytest.approx(means[row.group] - np.mean(rest), abs=1e-6)
+    assert sum(row.ruled_out.value for row in found.groups) == pytest.approx(0, abs=1e-6)
+    plain = frame.filter(pl.col("subset") != "NS")["occupation"].n_unique()
+    assert found.words == {"all": 16, "stereotyped": plain} and found.notes == [] and found.headline == "coal_n"
+    assert not found.pools and not found.interactions
+    for name in ("default", "stereotype", "ruled_out"):
+        assert found.largest[name] == max(getattr(row, name).value for row in found.groups)
+    assert math.isnan(found.largest["interaction"])
+
+
+def test_the_largest_interaction_is_that_of_largest_size(base: GroupsResult) -> None:
+    rows = [InteractionRow(n, n, "x", "y", about(v), NONE) for n, v in (("a", 0.1), ("b", -0.3), ("c", math.nan))]
+    result = msgspec.structs.replace(made(base, {"a": {"default": -0.4}, "b": {"default": -0.1}}), interactions=rows)
+    assert result.largest == pytest.approx({"default": -0.1, "stereotype": 0, "ruled_out": 0, "interaction": -0.3})
+
+
+def test_one_group_and_words_without_stereotype_have_a_result() -> None:
+    single = estimated(sample({("tall", "a"): ENTAILMENT}, {"tall": set(), "calm": set()}, "a", templates=5))
+    (row,) = single.groups
+    assert row.ruled_out.value == 0 and math.isnan(row.default.value) and math.isnan(single.group_distance_p)
+    assert row.default.level == 0.95 and row.answers[ENTAILMENT].value == pytest.approx(0.5)
+    assert (single.headline, single.words) == ("distance", {"all": 2, "stereotyped": 0})
+    partly = random_sample("abc", 8)
+    partly = Sample(Predictions(partly.frame.filter(partly.frame["id"] != partly.frame["id"][4])))
+    (note,) = estimated(partly).notes
+    assert note.startswith("2 pairs")
+
+
+def test_the_permutation_test_is_that_of_all_exchanges() -> None:
+    """Four words and two groups: sixteen exchanges can be counted, and the drawn share comes near."""
+    generator = np.random.default_rng(3)
+    of = sample({}, {f"word{at}": set() for at in range(4)}, "ab", templates=3)
+    rows = of.frame.drop(list(LABELS)).to_dicts()
+    of = of_rows(rows, generator.normal(size=(len(rows), 3)) + [[row["group"] == "a", 0, 0] for row in rows])
+    table = of.frame.with_columns(pl.Series(label, of.probabilities[:, at]) for at, label in enumerate(LABELS))
+    means = table.group_by("occupation", "group").agg(pl.col(LABELS).mean()).sort("occupation", "group")
+    p = means.select(LABELS).to_numpy().reshape(4, 2, 3)
+    apart = [
+        np.abs(sum((word[0] - word[1]) * sign for word, sign in zip(p, signs, strict=True)) / 4).sum() / 2
+        for signs in itertools.product((1, -1), repeat=4)
+    ]
+    distance, found = permutation_test(of, 4_000)
+    assert distance == pytest.approx(apart[0], abs=1e-6)
+    exact = np.mean(np.array(apart) >= apart[0] - 1e-9)
+    assert found == pytest.approx(exact, abs=0.03)
+    # Equal groups: every exchange is as far.
+    same = of_rows(rows, [[1.0, 0.0, 0.0]] * len(rows))
+    assert permutation_test(same, 50) == (pytest.approx(0, abs=1e-9), 1.0)
+    assert permutation_test(of_rows(rows, [[9.0 * (row["group"] == "a"), 0, 0] for row in rows]), 9)[1] >= 1 / 10

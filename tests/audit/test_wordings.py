@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,24 +22,21 @@ from evenli.audit.gate.expressions import fields as gate_fields
 from evenli.audit.models.callables import FakeModel, fake_model
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.terminal import show_results, wording_line
-from evenli.audit.results import Cause, Verdict
+from evenli.audit.results import Verdict
 from evenli.audit.suites.base import Request, get_suite, load_suite
 from evenli.audit.suites.checks import control_pairs, gold_pairs, is_known
-from evenli.audit.suites.robust import build, shares_block, stability
+from evenli.audit.suites.robust import build
 from evenli.audit.suites.robust.build import BUDGET, CONTROLS, SAMPLED, Wording, choose_occupations, grid, sampled
-from evenli.audit.suites.robust.curve import WordingRow
 from evenli.audit.suites.robust.stability import (
     CHOICES,
-    REST,
     RobustResult,
-    across,
     across_views,
     variance_shares,
     view_rows,
 )
 from evenli.audit.suites.robust.verdict import judge
 from evenli.audit.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
-from evenli.core.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
+from evenli.core.errors import EvenliError, InputError, ResourceError, RunError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
@@ -342,68 +337,6 @@ def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
 
 
 # The numbers
-
-
-def row(value: float, noun: str, frame: str, judged: bool = True) -> WordingRow:
-    found = {name: certain(value) for name in ("stereotype", "default_gender", "follow", "defy")}
-    error = Estimate(0.0, 0.0, 0.01, 0.0, 0.95, 100)
-    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **found, total_error=error)
-
-
-def certain(value: float) -> Estimate:
-    return Estimate(value, value, value, 0.0, 0.95, 100, p=1.0 if value == 0 else 1e-6)
-
-
-def over(mean: Estimate) -> dict[str, Cause]:
-    """The same mean over wordings of both leans, and an error of 0.01."""
-    causes = {name: Cause(f"{name}_mean", "", "slight", "", mean) for name in ("stereotype", "default_gender")}
-    return causes | {
-        "total_error": Cause("total_error_mean", "none", "slight", "", Estimate(0.01, 0, 0.02, 0, 0.95, 9))
-    }
-
-
-def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
-    """Two by two, each cell twice, additive on the logit scale: the shares are the squared effects."""
-    pytest.importorskip("statsmodels")
-
-    def height(logit: float) -> float:
-        share = 1 / (1 + math.exp(-logit))
-        return 2 * (share * 101 - 0.5) / 100 - 1  # undo the half item
-
-    cells = list(itertools.product((-0.6, 0.6), (-0.2, 0.2), (-0.05, 0.05)))
-    rows = [row(height(a + b + e * (1 if a * b > 0 else -1)), f"n{a}", f"f{b}") for a, b, e in cells]
-    shares = {row.dimension: row.share for row in variance_shares(rows) if row.cause == "stereotype"}
-    total = 0.36 + 0.04 + 0.0025
-    assert shares == pytest.approx({"noun": 0.36 / total, "frame": 0.04 / total, REST: 0.0025 / total}, abs=1e-6)
-
-
-def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(module: str, *, extra: str, purpose: str) -> None:
-        raise MissingExtraError(module, extra, purpose)
-
-    monkeypatch.setattr(stability, "need", missing)
-    rows = [row(0.1 * n, f"n{n}", "bare") for n in range(4)]
-    shares = variance_shares(rows)
-    assert [math.isnan(row.share) for row in shares] == [True] * 3
-    section = shares_block(shares, DIMENSIONS, "")
-    assert len(section.notes) == 1 and "evenli[wording]" in section.notes[0] and not section.rows
-
-
-def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
-    values = [0.4] * 9 + [-0.4, 0.0]
-    rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
-    causes = over(Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100, p=1e-4))
-    found = next(across(rows, causes))
-    assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
-    assert (found.lowest, found.highest, found.verdict_holds) == (-0.4, 0.4, 9)
-    assert (found.named, found.supported, found.reversed) == (True, 10, 1)
-    again = list(across(rows[:9] + rows[:1], causes))
-    assert [row.verdict for row in again] == ["stable", "stable", "negligible"]
-    assert [row.named for row in again] == [True, True, False]
-    # Both leans are tested: a p of 0.03 is 0.06 after Holm's correction.
-    assert not any(row.named for row in across(rows, over(Estimate(0.29, 0.01, 0.6, 0.1, 0.95, 100, p=0.03))))
-    few = list(across(rows[:4], causes))
-    assert {row.verdict for row in few} == {"not judged"} and not any(row.named for row in few)
 
 
 def asked_in_views(run: Audit, silent: str = "") -> Sample:

@@ -29,6 +29,7 @@ from evenli.audit.pairs import PairSet
 from evenli.audit.predict import predict
 from evenli.audit.predictions import ABSTAINED, MASS, Predictions, RunFolder
 from evenli.audit.prompting import NO_ANSWER, prompting_measures, read_views
+from evenli.audit.report.terminal import prompting_lines
 from evenli.audit.settings import RunSettings
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
@@ -436,6 +437,31 @@ def test_another_wording_is_another_run(few: PairSet, tmp_path: Path) -> None:
         ask(one.url, few, tmp_path / "run")
         with pytest.raises(RunError, match="holds another run"):
             ask(one.url, few, tmp_path / "run", orders=6)
+
+
+@pytest.mark.parametrize(("given", "wordings"), [({}, 1), ({"prompts": 2}, 2)])
+def test_a_first_look_asks_one_wording_unless_told_otherwise(given: dict[str, int], wordings: int) -> None:
+    with serving("biased") as one:
+        found = evenli.audit(f"chat:{one.url}", data=coal(), limit=24, **given)
+        views = {view for view, *_ in one.asked}
+    assert len(views) == 3 * wordings
+    assert found.header["prompting"]["prompts"] == ["en1", "en2"][:wordings]
+    # 24 pairs, and 20 of each of three gold labels and four kinds of control pairs.
+    assert found.header["timings"]["pairs"] == 24 + 20 * 7
+    # The first screen says that others were not asked, and how they are.
+    (line,) = prompting_lines(found.result, found.header)
+    assert ("--prompts 3" in line) == (wordings == 1)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 9), (24, 3), (5_000, 3)])
+def test_all_wordings_are_asked_where_there_is_no_limit(limit: int | None, count: int) -> None:
+    # Refused for its cost, a run has asked only what finds out what the server can do.
+    with serving("biased") as one:
+        one.slots, one.spread = 4, 0.2
+        with pytest.raises(ModelError, match="--max-cost"):
+            evenli.audit(f"chat:{one.url}", data=coal(), limit=limit, price=(10.0, 10.0), max_cost=1e-6)
+        # The first question twice, and three in every view for the prompt cache.
+        assert one.count == 2 + 3 * count
 
 
 @pytest.mark.parametrize(("settings", "message"), [({"prompts": 9}, "1 to 3"), ({"orders": 4}, "3 .* or 6")])

@@ -52,15 +52,23 @@ def test_what_is_taught_is_what_is_measured(groups: int, levels: Mixture) -> Non
     found = (
         float(get_measure("stereotype_n")(sample)),
         float(measures.default_of(sample, groups - 1)),
-        undirected(sample, groups),
+        error(sample, groups),
     )
     assert found == pytest.approx(levels, abs=1e-6)
     labels, _ = mixture.patterns()
     assert mixture.learnt(np.repeat(labels[:, None], 4, axis=1)) == pytest.approx(levels, abs=1e-6)
 
 
-def undirected(sample: Sample, groups: int) -> float:
-    """Errors without a direction, 2 min(M, F) + X, words with a stereotype weighing two thirds."""
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_total_error_rises_with_every_cause_alone(groups: int) -> None:
+    # A stereotype touches two thirds by weight; a default wins all comparisons of one group, and one of each other's.
+    for levels, expected in (((0.4, 0, 0), 0.4 * 2 / 3), ((0, 0.4, 0), 0.4 * 2 / groups), ((0, 0, 0.4), 0.4)):
+        sample = perfect(GroupMixture(levels, groups, SIZE))
+        assert float(get_measure("total_error_n")(sample)) == pytest.approx(expected, abs=1e-6)
+
+
+def error(sample: Sample, groups: int) -> float:
+    """Error in no direction, 2 min(M, F) + X, words with a stereotype weighing two thirds."""
     means = []
     for typed in (True, False):
         parts = [measures.against_others(sample, at, typed=typed) for at in range(groups)]

@@ -246,7 +246,7 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
     )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Audit:
     """What an audit gives back: typed results, the table behind them, and the folder both are in.
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
@@ -73,7 +73,7 @@ def audit(
         suites = suites.split(",")  # as on the command line
     suites = check_suites(suites if suites is not None else usual_suites(lang, settings, data))
     sets = pair_sets(suites, lang, data, settings)
-    asked = resolve_model(model, lang, settings.options, _listed(sets))
+    asked = resolve_model(model, lang, _asking(settings), _listed(sets))
     for pairs in sets:
         for said in get_suite(pairs.suite).announce(pairs):
             settings.on_warning(said)
@@ -97,6 +97,14 @@ def audit(
         if folder is not None:
             _store(folder, result, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
+
+
+def _asking(settings: AuditSettings) -> ModelOptions | None:
+    """With a limit a language model is asked in one wording, unless the settings say in how many."""
+    options = settings.options or ModelOptions()
+    if settings.limit is None or options.prompting.prompts is not None:
+        return settings.options
+    return replace(options, prompting=replace(options.prompting, prompts=1))
 
 
 def _recorded(settings: AuditSettings, lang: str, *, loaded: bool) -> dict[str, Any]:

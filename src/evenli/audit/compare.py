@@ -161,7 +161,7 @@ def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.boo
     return [MovedOccupation(*row) for row in moved.select(MovedOccupation.__struct_fields__).iter_rows()]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class RunComparison:
     """Every further run against the first: one comparison per further run, by suite."""
 

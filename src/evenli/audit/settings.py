@@ -73,7 +73,9 @@ def _dominance(help: str) -> float | None:
 class Prompting(Settings):
     """How a language model is asked."""
 
-    prompts: int = setting(3, "Wordings in which a language model is asked.", minimum=1)
+    prompts: int | None = setting(
+        None, "Wordings in which a language model is asked; default: all three, with --limit the first.", minimum=1
+    )
     orders: int = setting(3, "Orders of the options for a language model: 3 (cyclic) or 6 (all).")
     concurrency: int = setting(8, "Requests to a chat server at a time.", minimum=1)
     samples: int = setting(5, "Answers per question, where a chat server gives no log-probabilities.", minimum=1)

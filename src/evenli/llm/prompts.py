@@ -108,9 +108,10 @@ def prompts(lang: str) -> list[dict[str, str]]:
     return listed
 
 
-def make_views(lang: str, count: int, orders: int) -> list[View]:
-    """The first wordings of a language, each in 3 or 6 option orders."""
+def make_views(lang: str, count: int | None, orders: int) -> list[View]:
+    """The first wordings of a language, or all, each in 3 or 6 option orders."""
     known = prompts(lang)
+    count = len(known) if count is None else count
     if not 1 <= count <= len(known):
         raise InputError(f"prompts is {count}; there are 1 to {len(known)} wordings for language '{lang}'")
     if orders not in ORDERS:

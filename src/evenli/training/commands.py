@@ -135,7 +135,7 @@ def export(
 
 @with_settings(
     design=(
-        *("lang", "rates", "noise", "stereotype", "default", "undirected", "balanced", "ns_words", "data", "captions"),
+        *("lang", "rates", "noise", "stereotype", "default", "error", "balanced", "ns_words", "data", "captions"),
         "width",
     ),
     settings=("seeds", "device", "graph", "online"),

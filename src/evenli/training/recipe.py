@@ -27,7 +27,7 @@ from evenli.core.settings import (
 
 TRAIN_WIDTH = 500
 """Templates per word in train: 529 templates give 30,000 rows."""
-CAUSES = ("stereotype", "default", "undirected")
+CAUSES = ("stereotype", "default", "error")
 """The causes of bias that a mixture trains, in the order of its levels."""
 STYLES = {
     "snli": ("sentence1", "sentence2", "gold_label", "pairID"),
@@ -246,7 +246,7 @@ class Design(Settings):
     noise: tuple[float, ...] = _levels("Levels of the noise axis; none by default.")
     stereotype: tuple[float, ...] = _levels("Levels of the stereotype cause, -1 to 1.", low=-1)
     default: tuple[float, ...] = _levels("Levels of the default gender, -1 to 1: share of words read as a man.", low=-1)
-    undirected: tuple[float, ...] = _levels("Levels of undirected error, 0 to 1; all mixtures are trained.")
+    error: tuple[float, ...] = _levels("Levels of error in no direction, 0 to 1; all mixtures are trained.")
     balanced: bool = setting(False, "Roles to female and male words in turn.")
     ns_words: str = setting("train", "NS words; default train, as in the paper.", choices=("train", "released"))
     data: str | None = setting(None, "Official release to evaluate on; default: own templates.", metavar="FOLDER")
@@ -264,12 +264,12 @@ class Design(Settings):
         _check_levels(self.rates, "bias rates", least=0 if any(self.causes) else 1)
         _check_levels(self.noise, "noise levels")
         for name, levels in zip(CAUSES, self.causes, strict=True):
-            _check_levels(levels, f"{name} levels", low=0 if name == "undirected" else -1)
+            _check_levels(levels, f"{name} levels", low=0 if name == "error" else -1)
 
     @property
     def causes(self) -> tuple[tuple[float, ...], ...]:
         """Levels of the three causes."""
-        return self.stereotype, self.default, self.undirected
+        return self.stereotype, self.default, self.error
 
     def check_correlation(self) -> None:
         """Refuse too few levels to correlate scores with."""

@@ -212,7 +212,8 @@ def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]
     if isinstance(asked, Mapping):
         views = (asked.get(name) for name in ("prompts", "orders"))
         wordings, orders = (len(view) if isinstance(view, Sequence) else 0 for view in views)
-        how = f"asked in {wordings} wording(s) × {orders} option orders; "
+        how = "one wording (--prompts 3 asks all)" if wordings == 1 else f"{wordings} wordings"
+        how = f"asked in {how} × {orders} option orders; "
     names = {"order_agreement": "the same answer in all orders", "prompt_agreement": "in all wordings"}
     names |= {"first_option": "the first option chosen", "vote_differs": "mean and vote differ on"}
     lines = []

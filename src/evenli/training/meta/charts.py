@@ -21,10 +21,10 @@ from evenli.training.meta.sweep import NO_CORRELATION, OTHERS, OWN, SweepResult,
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
-MATRIX = ("stereotype", "default_gender", "total_error", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
+CAUSE_MEASURES = {"stereotype": "stereotype", "default_gender": "default"}
+"""Measures that should follow one cause and no other. No measure does so for error in no direction."""
+MATRIX = (*CAUSE_MEASURES, "total_error", "contradictory", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
 """Measures of the response matrix as it is shown; ``response.csv`` and the results have all of them."""
-# Measures that should follow one cause and no other.
-CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))
 PUBLISHED_POINTS = 11  # bias rates behind every published correlation
 LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
 LIMITS = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
@@ -80,8 +80,12 @@ def _print_responses(results: SweepResult, console: Console) -> None:
             shares = (f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
             mixed.append(f"{own[name].title} ({', '.join(shares)})")
     rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
-    causes = f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
+    both = " and ".join(own[name].title for name in CAUSE_MEASURES if name in own)
+    causes = f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"{both} are separated: {rule}."
     console.print(f"[bold]Causes[/bold]  {escape(causes)}")
+    console.print(
+        "Total error rises with every cause by definition: it says how often a model errs, not why.", style="dim"
+    )
     for response in shown:
         if response.reason:
             console.print(escape(f"{response.title}: {response.reason}."))

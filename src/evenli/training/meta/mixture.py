@@ -1,14 +1,17 @@
 """The words of bias-controlled data, and mixtures of the three causes: what each word is taught.
 
-Labels teach a model a known stereotype, default gender and undirected error. A mixture
-is ``(b, d, n)``: stereotype and default gender from -1 to 1, undirected error from 0 to 1. In each class of words
+Labels teach a model a known stereotype, default gender and error in no direction. A mixture
+is ``(b, d, n)``: stereotype and default gender from -1 to 1, error in no direction from 0 to 1. In each class of words
 (stereotyped as the first group, as the second, as neither) the taught lean is ``l = d - b``, ``d + b`` and ``d``: so
 many of its words say the second group (a man) if it is positive, the first if it is negative. A stereotype and a
 default that pull a word in opposite directions cancel; if both were taught to words of their own, half of the class
-would say "man" and half "woman", which is undirected error by definition. ``n`` of the words of every class err in no
+would say "man" and half "woman", which has no direction. ``n`` of the words of every class err in no
 direction, the others are neutral. So a model that answers as it was taught has exactly
 
-    stereotype = b,   default gender = d,   undirected error = n.
+    stereotype = b,   default gender = d,   2 min(M, F) + X = n,
+
+and ``|l| + n`` as the total error M + F + X of each class, which all three causes raise. Of ten words that err in no
+direction six answer alike for both groups: X = 0.6 n.
 
 Only numpy is needed: the machine that trains computes what its models have learnt.
 """

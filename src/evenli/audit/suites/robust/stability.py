@@ -300,8 +300,8 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     @property
     def unsteady(self) -> list[CauseRow]:
         """Causes that the mean does not name, and more than one wording in ten supports: they depend on the wording."""
-        few = self.judged < FEWEST
-        return [row for row in self.causes if not (row.named or few) and row.supported > (1 - STABLE) * row.wordings]
+        unnamed = [row for row in self.causes if not row.named] if self.judged >= FEWEST else []
+        return [row for row in unnamed if row.wordings - row.supported < STABLE * row.wordings]
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""
