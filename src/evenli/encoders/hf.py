@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.models import loading
+from evenli.audit.models.growth import growth
 from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
@@ -139,6 +140,7 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
         config = getattr(getattr(model[0], "auto_model", None), "config", None)
         if config is not None and isinstance(model.max_seq_length, int):
             model.max_seq_length = loading.longest_input(config, model.max_seq_length)
+    growth(getattr(model, "tokenizer", None))
     spec = "st" if local else f"st:{name}@{folder.name}"
     return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, sha256, reusable=True)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import OutOfMemory, Tokens
+from evenli.audit.models.growth import portions
 from evenli.audit.models.loading import longest_input, position_limit
 from evenli.audit.models.onnx import OnnxGraph, limits_beside
 from evenli.core.errors import InputError, ModelError
@@ -65,8 +66,12 @@ class OnnxEncoder:
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
-        encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
-        tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
+        texts = self._configured.prepare(texts)
+        blocks = [Tokens.from_lists([], [], pad_id=0)]
+        for part in portions(self._tokenizer, list(map(len, texts))):
+            encoded = self._tokenizer.encode_batch_fast(texts[part])
+            blocks.append(Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], 0))
+        tokens = Tokens.join(blocks)
         pooled = [(rows, self._run(tokens[rows])) for rows in self._batches(tokens.lengths)]
         width = pooled[0][1].shape[1] if pooled else self.dimension or 0
         embeddings = np.zeros((len(texts), width), dtype=np.float32)

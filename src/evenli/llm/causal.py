@@ -13,7 +13,7 @@ import inspect
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.models import loading
 from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared
+from evenli.audit.models.growth import portions
 from evenli.core.errors import LabelError, ModelError
 from evenli.core.extras import need
 from evenli.core.io import hash_text
@@ -105,8 +106,10 @@ class CausalModel:
         for view in self.views:
             texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
             # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
-            ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
-            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids["input_ids"])]
+            own = {"add_special_tokens": not self._template, "return_attention_mask": False}
+            parts = portions(self._tokenizer, list(map(len, texts)))
+            ids = chain.from_iterable(self._tokenizer(texts[part], **own)["input_ids"] for part in parts)
+            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids)]
             if self._limit is not None and max(map(len, rows)) > self._limit:
                 raise ModelError(
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "

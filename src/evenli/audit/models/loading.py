@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.audit.models.base import ModelOptions, OutOfMemory
+from evenli.audit.models.growth import growth
 from evenli.core.binary import decoding, silence_fd, tensor_names
 from evenli.core.errors import InputError, ModelError, message_of, translated
 from evenli.core.extras import need
@@ -208,6 +209,7 @@ def one_line(name: str) -> Iterator[None]:
 
 def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
     """Validate a tokenizer, with the output of its library suppressed."""
+    growth(tokenizer)
     with decoding(f"the tokenizer of {name}"), silence_fd():
         tokenizer(*texts)
 

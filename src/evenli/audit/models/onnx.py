@@ -13,6 +13,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.audit.models.growth import growth
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
 from evenli.core.binary import silence_fd
@@ -148,6 +149,7 @@ def open_tokenizer(file: Path) -> Any:
     with foreign_code(f"cannot read {file}: "), silence_fd(1):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
+    growth(tokenizer)
     return tokenizer
 
 
