@@ -63,7 +63,7 @@ def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -
     premises = [f"the nurse waves {'again and ' * (number % 4)}again." for number in range(9)]
     hypotheses = [f"the woman waves {number}." for number in range(9)]
     whole = model.prepare(premises, hypotheses)
-    monkeypatch.setattr("evenli.audit.models.base._BLOCK", 2)
+    monkeypatch.setattr("evenli.audit.models.growth._AT_ONCE", 60)
     blocks = model.prepare(premises, hypotheses)
     assert 0 < blocks.truncated == whole.truncated < 9 and blocks.lengths.max() == 16
     for expected, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):

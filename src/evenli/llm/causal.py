@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.models import loading
 from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared
+from evenli.audit.models.growth import portions
 from evenli.core.errors import LabelError, ModelError
 from evenli.core.extras import need
 from evenli.core.io import hash_text
@@ -56,12 +57,12 @@ class CausalModel:
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
         self._device, dtype = loading.pick_arithmetic(torch, options)
-        source = _find(target, online=options.online)
-        model, self._tokenizer = _load_parts(source)
+        with _find(target, online=options.online).copied() as source:
+            model, self._tokenizer = _load_parts(source)
+            self._template = bool(getattr(self._tokenizer, "chat_template", None))
+            self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._model = model.to(self._device, getattr(torch, dtype))
-        self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
-        self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._limit = loading.position_limit(model.config)
         self._answers = [[self._spelled(view, label) for label in LABELS] for view in self.views]
         self._shared: list[tuple[int, ...]] = []
@@ -104,8 +105,10 @@ class CausalModel:
         for view in self.views:
             texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
             # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
-            ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
-            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids["input_ids"])]
+            own = {"add_special_tokens": not self._template, "return_attention_mask": False}
+            parts = portions(self._tokenizer, list(map(len, texts)))
+            ids = chain.from_iterable(self._tokenizer(texts[part], **own)["input_ids"] for part in parts)
+            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids)]
             if self._limit is not None and max(map(len, rows)) > self._limit:
                 raise ModelError(
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "

@@ -13,17 +13,21 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.audit.models.growth import growth
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
 from evenli.core.errors import LabelError, ModelError, foreign_code, message_of, translated
 from evenli.core.io import hash_files
 from evenli.core.parse import DEPTH, check_regular
+from evenli.core.temporary import private_copy
 from evenli.words.tables import read_toml
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """The models that ship with the package: a directory each with model, tokenizer, config and card."""
 _ELSEWHERE = {"ja", "zh", "ja-small", "zh-small"}
 """Models of the package evenli-models-nc."""
+_BY_BATCH = b"DynamicQuantizeLinear"
+"""Operator that scales activations by the range of the whole batch."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -50,21 +54,19 @@ class OnnxModel:
         path = path / ONNX_FILE if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
-        self._tokenizer = open_tokenizer(path.parent)
         dtype = options.dtype or "float32"
         if dtype != "float32":
             raise ModelError(f"dtype {dtype} is not for ONNX models, which are computed in float32")
         if options.device is not None and options.device.partition(":")[0] != "cpu":
             raise ModelError(f"device {options.device} is not for ONNX models, which run on the CPU; leave it out")
-        self._graph = OnnxGraph(path, options.threads)
+        self._graph = OnnxGraph(path, path.parent, options.threads)
         labels, self._columns = options.label_order(lambda: _labels(path, self._graph.session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
-        files = [path, path.parent / "tokenizer.json", *self._graph.weights]
         self.info = ModelInfo(
             spec=request.spec,
             backend="onnx",
             name=path.parent.name if path.name == ONNX_FILE else path.stem,
-            fingerprint=hash_files(files),
+            fingerprint=self._graph.sha256,
             labels=labels,
             device="cpu",
             dtype=dtype,
@@ -76,7 +78,7 @@ class OnnxModel:
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
-        tokens, truncated = tokenise(self._tokenizer, premises, hypotheses, self.info.max_length or 0)
+        tokens, truncated = tokenise(self._graph.tokenizer, premises, hypotheses, self.info.max_length or 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -88,11 +90,23 @@ class OnnxModel:
 
 
 class OnnxGraph:
-    """An ``.onnx`` file that takes tokens, on the CPU; ``weights`` are the files beside it that hold its weights."""
+    """An ``.onnx`` file that takes tokens, on the CPU, and its tokenizer; ``sha256`` is of the files of both.
 
-    def __init__(self, path: Path, threads: int | None = None) -> None:
-        self.path, self.weights = path, data_files(path)  # checked before the runtime opens them
-        self.session = open_session(path, threads)
+    Loaded from a copy: the runtime maps files that hold weights beside the model.
+    """
+
+    def __init__(self, path: Path, folder: Path, threads: int | None = None) -> None:
+        self.path, vocabulary = path, folder / "tokenizer.json"
+        if not vocabulary.is_file():
+            raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
+        files = [path, vocabulary, *data_files(path)]  # checked before the runtime opens them
+        with private_copy(files, folder) as copy:
+            path, vocabulary, *weights = (copy / file.absolute().relative_to(folder.absolute()) for file in files)
+            self.tokenizer = open_tokenizer(vocabulary)
+            self.session = open_session(path, threads)
+            self.sha256 = hash_files([path, vocabulary, *weights])
+            # A name that is no operator costs time only, and so no package is needed to read the graph.
+            self.scales_by_batch = _BY_BATCH in path.read_bytes()
         self.inputs = {entry.name: _INTEGERS.get(entry.type) for entry in self.session.get_inputs()}
         if "input_ids" not in self.inputs or set(self.inputs) - set(_INPUTS) or None in self.inputs.values():
             listed = ", ".join(f"{entry.name} {entry.type}" for entry in self.session.get_inputs())
@@ -128,16 +142,14 @@ def open_session(path: Path, threads: int | None) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 
-def open_tokenizer(folder: Path) -> Any:
-    """The tokenizer beside an ONNX model, without padding."""
+def open_tokenizer(file: Path) -> Any:
+    """The tokenizer of an ONNX model, without padding."""
     from tokenizers import Tokenizer
 
-    file = folder / "tokenizer.json"
-    if not file.is_file():
-        raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
     with foreign_code(f"cannot read {file}: "):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
+    growth(tokenizer)
     return tokenizer
 
 
