@@ -54,7 +54,10 @@ AREAS: list[tuple[str, str]] = [
     ("training/meta/sweep.py", "meta_measures meta_mixture"),
     ("encoders/leakage.py", "held_out erasers"),
     ("audit/prompting.py", "views chat measures"),
-    ("stats/*.py", "corrections measures causes probe_measures groups intervals compare audit wordings competence"),
+    (
+        "stats/*.py",
+        "corrections measures causes probe_measures groups intervals compare audit swap_suite wordings competence",
+    ),
     ("audit/suites/dev2020.py", "measures datasets suites"),
     ("audit/suites/coal/measures.py", "causes measures suites verdict lists wordings"),
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import polars as pl
 import pytest
 
@@ -19,7 +20,9 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.suites.base import Request, get_suite, load_suite
 from evenli.audit.suites.checks import CheckedPairs, Finding
 from evenli.core.errors import InputError
+from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.corrections import holm
+from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import as_measure, get_measure
 from evenli.stats.sample import Sample
 
@@ -180,3 +183,20 @@ def test_a_function_of_ones_own_sees_the_rows_of_a_slice(biased: Audit) -> None:
     assert float(own(sample, "female")) == (part["group"] == "female").sum() < float(own(sample))
     assert math.isnan(float(own(sample, "nobody")))
     assert as_measure(own) is own and as_measure(get_measure("coal").function) is get_measure("coal")
+
+
+@pytest.mark.parametrize("name", ["female", "male"])
+def test_a_slice_of_a_function_of_ones_own_has_the_interval_of_its_table(biased: Audit, name: str) -> None:
+    def entailed(sample: Sample) -> float:
+        return float(sample.probabilities[:, LABELS.index(ENTAILMENT)].mean()) ** 2
+
+    own = as_measure(entailed)
+    drawn = np.random.default_rng(5).normal(size=(3, biased.sample("coal").frame.height))
+    columns = [pl.Series(label, row) for label, row in zip(LABELS, drawn, strict=True)]
+    sample = Sample(Predictions(biased.sample("coal").frame.with_columns(columns)))
+    part = Sample(Predictions(sample.frame.filter(pl.col("stereotype") == name)))
+    sliced = estimate_measures(sample, [own], [name])["entailed", name]
+    whole = estimate_measures(part, [own])["entailed", None]
+    for field in ("value", "low", "high", "se"):
+        assert getattr(sliced, field) == pytest.approx(getattr(whole, field), rel=1e-6)
+    assert sliced.se > 0 and sliced.n == whole.n == part.frame.height

@@ -117,10 +117,10 @@ def test_a_report_has_both_sides_of_an_eraser(held: HeldOut) -> None:
 
 def test_a_quarter_of_the_sentences_of_each_side_is_clustered(held: HeldOut) -> None:
     """At most: where a side has fewer, as many as it has."""
-    lean = held.lean()
+    lean, held = held.lean(), replace(held, text=None)
     assert residual_leakage(held, lean).clustering.n == 2 * 20
     uneven = np.where(np.arange(80) < 9, 1.0, -1.0) * np.linspace(1, 2, 80)
-    assert residual_leakage(held, uneven).clustering.n == residual_leakage(held, -uneven).clustering.n == 2 * 9
+    assert residual_leakage(held, uneven).clustering.n == 2 * 9
     with pytest.raises(InputError, match="side"):
         residual_leakage(held, np.ones(80))
 
