@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from evenli.audit.predictions import Predictions
-from evenli.audit.results import Verdict
+from evenli.audit.results import Cause, Verdict
 from evenli.audit.suites.base import measure_results
 from evenli.audit.suites.coal.measures import items
 from evenli.audit.suites.coal.results import (
@@ -25,9 +25,14 @@ from evenli.audit.suites.coal.results import (
     summarise,
     terminal_blocks,
 )
+<<<<<<< HEAD
 from evenli.audit.suites.coal.screen import summary
 from evenli.audit.suites.coal.single_jobs import SingleJobs
 from evenli.audit.suites.coal.verdict import LEANS, judge, supported
+=======
+from evenli.audit.suites.coal.single_jobs import SingleJobs, single_jobs
+from evenli.audit.suites.coal.verdict import LEANS, judge, summary, supported
+>>>>>>> h-mut
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import measures
@@ -505,3 +510,86 @@ def test_a_cause_is_supported_by_its_own_interval() -> None:
     assert supported("stereotype", lean(0.2, 0.1, 0.3, 0.049))
     assert supported("total_error", lean(0.2, 0.051, 0.3, 0.9)) and not supported("total_error", lean(0.2, 0.05, 0.3))
     assert supported("total_error_mean", lean(0.2, 0.1, 0.3, 0.9))
+
+
+def test_clauses_of_a_model_that_hesitates(result: CoalResult, sample: Sample) -> None:
+    """What the first screen says where the answers have no lean."""
+
+    def sentence(of: CoalResult) -> str:
+        return summary(of, judge(of, None), sample).sentence
+
+    assert "not sure of it" in sentence(made(result, total_error_expected=(0.4, 0.31, 0.5)))
+    silent = sentence(made(result, stereotype_expected=(0.2, 0.12, 0.28)))
+    assert "clearly follows stereotypes in its probabilities" in silent and "cannot know" in silent
+    # A cause of another suite of the run stands behind what these sentences say.
+    cause = Cause(
+        "stereotype_mean", "stereotypical", "strong", "follows stereotypes in other wordings", lean(0.5, 0.4, 1)
+    )
+    first, later = (
+        summary(made(result), Verdict("bias", "", causes), sample).sentence
+        for causes in ([cause], [Cause("default_gender", "male", "slight", "assumes a man", cause.estimate), cause])
+    )
+    assert "no significant lean in these sentences, but strongly follows stereotypes in other wordings" in first
+    assert "no significant lean" not in later and "strongly follows stereotypes in other wordings" in later
+
+
+def test_a_stereotype_without_interval_gives_no_verdict(result: CoalResult) -> None:
+    unknown = lean(0.3, math.nan, math.nan, math.nan)
+    fields = {**msgspec.structs.asdict(unknown), "note": "too few of them"}
+    measures = {**result.measures, "stereotype": msgspec.structs.replace(result.measures["stereotype"], **fields)}
+    verdict = judge(msgspec.structs.replace(result, measures=measures), None)
+    assert (verdict.code, verdict.causes) == ("none", []) and "too few of them" in verdict.sentence
+
+
+def test_groups_without_nouns_have_no_numbers(result: CoalResult, sample: Sample) -> None:
+    """Numbers of the screen name two groups."""
+    rows = [msgspec.structs.replace(row, noun="") for row in result.readings]
+    nobody = msgspec.structs.replace(made(result), readings=rows)
+    assert summary(nobody, Verdict("even", ""), sample).numbers == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_single_jobs_are_counted_and_tested_by_exchange(seed: int) -> None:
+    """Against all ways to deal the answers of a class to two words; and by hand where a word is one gender's."""
+    of = drawn(seed, words=2)
+    found = single_jobs(of)
+    table, heights = pairs_of(of), {}
+    assert found.words == 5
+    wide = answered(of).pivot("group", index=["occupation", "stereotype", "template"], values="answer")
+    for word, female, male in (
+        wide.filter(pl.col("occupation") != "businessman").select("occupation", "female", "male").rows()
+    ):
+        heights.setdefault(word, []).append(np.sign(HEIGHT[male] - HEIGHT[female]))
+    assert found.first == sum(2 * sum(x < 0 for x in of_word) > TEMPLATES for of_word in heights.values())
+    assert found.second == sum(2 * sum(x > 0 for x in of_word) > TEMPLATES for of_word in heights.values())
+
+    def between(*words: tuple[float, ...]) -> float:
+        return sum(sum(word) ** 2 / TEMPLATES for word in words)
+
+    # The classes with two words: 12 choose 6 ways each; the class with one word is fixed.
+    values = [
+        [
+            between([pooled[at] for at in chosen], [pooled[at] for at in range(12) if at not in chosen])
+            for pooled in [heights[f"{kind} 0"] + heights[f"{kind} 1"]]
+            for chosen in itertools.combinations(range(12), 6)
+        ]
+        for kind in ("nurse", "clerk")
+    ]
+    drawn_sums = np.add.outer(*map(np.array, values)).ravel()
+    observed = sum(between(heights[f"{kind} 0"], heights[f"{kind} 1"]) for kind in ("nurse", "clerk"))
+    exact = float((drawn_sums >= observed - 1e-9).mean())
+    assert found.p == pytest.approx(exact, abs=0.12) and "defining" in table
+    # Every word is read in one way, half of them as a woman's: as far apart as can be, and not by chance.
+    frame = drawn(seed, words=6).frame
+    woman = pl.col("occupation").str.ends_with("0") | pl.col("occupation").str.ends_with("1")
+    yes = pl.when((pl.col("group") == "female") == woman).then(5.0).otherwise(-5.0)
+    sure = Sample(
+        Predictions(
+            frame.with_columns(yes.alias(ENTAILMENT), pl.lit(0.0).alias(CONTRADICTION), pl.lit(-9.0).alias(NEUTRAL))
+        )
+    )
+    apart = single_jobs(sure)
+    assert (apart.words, apart.first, apart.second) == (17, 5, 12) and apart.p == pytest.approx(1 / 200)
+    # All alike: nothing to exchange.
+    same = Sample(Predictions(frame.with_columns(pl.lit(9.0).alias(NEUTRAL))))
+    assert single_jobs(same).p == 1.0 and single_jobs(same).first == single_jobs(same).second == 0
