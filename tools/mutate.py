@@ -62,13 +62,9 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/coal/measures.py", "causes measures suites verdict lists wordings"),
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
     ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
-<<<<<<< HEAD
-    ("audit/suites/coal/single_jobs.py", "misled verdict measures"),
-    ("audit/suites/coal/__init__.py", "lists misled"),
-=======
     ("audit/suites/coal/single_jobs.py", "readings misled verdict measures"),
     ("audit/suites/coal/__init__.py", "audit lists misled"),
->>>>>>> h-mut
+    ("audit/suites/coal/screen.py", "readings summary verdict"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
     ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups axes summary"),

@@ -25,14 +25,9 @@ from evenli.audit.suites.coal.results import (
     summarise,
     terminal_blocks,
 )
-<<<<<<< HEAD
 from evenli.audit.suites.coal.screen import summary
-from evenli.audit.suites.coal.single_jobs import SingleJobs
+from evenli.audit.suites.coal.single_jobs import SingleJobs, _spread, single_jobs
 from evenli.audit.suites.coal.verdict import LEANS, judge, supported
-=======
-from evenli.audit.suites.coal.single_jobs import SingleJobs, single_jobs
-from evenli.audit.suites.coal.verdict import LEANS, judge, summary, supported
->>>>>>> h-mut
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import measures
@@ -578,7 +573,7 @@ def test_single_jobs_are_counted_and_tested_by_exchange(seed: int) -> None:
     drawn_sums = np.add.outer(*map(np.array, values)).ravel()
     observed = sum(between(heights[f"{kind} 0"], heights[f"{kind} 1"]) for kind in ("nurse", "clerk"))
     exact = float((drawn_sums >= observed - 1e-9).mean())
-    assert found.p == pytest.approx(exact, abs=0.12) and "defining" in table
+    assert found.spread.p == pytest.approx(exact, abs=0.12) and "defining" in table
     # Every word is read in one way, half of them as a woman's: as far apart as can be, and not by chance.
     frame = drawn(seed, words=6).frame
     woman = pl.col("occupation").str.ends_with("0") | pl.col("occupation").str.ends_with("1")
@@ -589,7 +584,33 @@ def test_single_jobs_are_counted_and_tested_by_exchange(seed: int) -> None:
         )
     )
     apart = single_jobs(sure)
-    assert (apart.words, apart.first, apart.second) == (17, 5, 12) and apart.p == pytest.approx(1 / 200)
+    assert (apart.words, apart.first, apart.second) == (17, 5, 12)
+    assert apart.spread.p == pytest.approx(1 / 200)
     # All alike: nothing to exchange.
     same = Sample(Predictions(frame.with_columns(pl.lit(9.0).alias(NEUTRAL))))
-    assert single_jobs(same).p == 1.0 and single_jobs(same).first == single_jobs(same).second == 0
+    assert single_jobs(same).spread.p == 1.0 and single_jobs(same).first == single_jobs(same).second == 0
+
+
+def test_the_spread_of_jobs_is_the_component_of_variance_of_a_textbook() -> None:
+    """One-way random effects of equal size: the F of SciPy, and Searle's interval from its quantiles."""
+    from scipy.stats import f, f_oneway
+
+    rng = np.random.default_rng(5)
+    words, size = 9, 6
+    values = np.repeat(rng.normal(0, 1, words), size) + rng.normal(0, 1, words * size)
+    found = _spread(values, np.arange(0, words * size, size), np.full(words * size, "neutral", dtype=object), 0.95)
+    table = values.reshape(words, size)
+    within = float(table.var(axis=1, ddof=1).mean())
+    ratio = float(f_oneway(*table).statistic)
+    ends = [ratio / f.ppf(at, words - 1, words * (size - 1)) for at in (0.975, 0.025)]
+    expected = [math.sqrt((part - 1) * within / size) for part in (ratio, *ends)]
+    assert [found.value, found.low, found.high] == pytest.approx(expected) and found.p == pytest.approx(0.005)
+    # Of two classes, each around its own mean: the same words, moved apart, spread no more.
+    classes = np.repeat(["female", "male"], [4 * size, 5 * size]).astype(object)
+    starts = np.arange(0, words * size, size)
+    moved = values + 10.0 * (classes == "male")
+    assert _spread(moved, starts, classes, 0.95).value == pytest.approx(_spread(values, starts, classes, 0.95).value)
+    # Answers that words do not explain have none, and one sentence a word tells nothing.
+    flat = np.tile(rng.normal(0, 1, size), words)
+    assert _spread(flat, starts, classes, 0.95).low == 0.0
+    assert math.isnan(_spread(values[:words], np.arange(words), classes[:words], 0.95).value)
