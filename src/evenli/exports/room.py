@@ -2,4 +2,7 @@
 
 from evenli.core.registry import Room
 
-ROOM = Room(entries={"exports": {}}, commands="evenli.exports.commands:COMMANDS")
+ROOM = Room(
+    entries={"exports": {"cyclonedx": "evenli.exports.cyclonedx:ml_bom"}},
+    commands="evenli.exports.commands:COMMANDS",
+)
