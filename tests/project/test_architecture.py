@@ -101,7 +101,7 @@ BROUGHT = {
     "encoders": {"seat", "senteval", "encoder-report"},
     "corpus": {"score", "direction"},
     "training": {"train", "onnx", "meta"},
-    "exports": {"export"},
+    "exports": {"export", "evidence", "verify"},
 }
 """Commands that are listed only where their room is there."""
 

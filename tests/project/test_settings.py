@@ -45,6 +45,7 @@ ARGUMENTS = {
     "direction": {"--vectors", "--encoder"},
     "encoder-report": {"--data"},
     "onnx": {"--int8", "--check"},
+    "evidence": {"--sign", "--policy"},
     "export": {"--as"},
     "gate": {"--fail-if", "--policy", "--baseline", "--max-worse", "--junit"},
     "meta": {"--measure", "--quick", "--stage"},
@@ -58,6 +59,7 @@ ARGUMENTS = {
     "table": {"--what", "--suite"},
     "train encoder": {"--data", "--vectors", "--dev"},
     "train nli": {"--data", "--dev", "--recipe"},
+    "verify": {"--signer"},
     "view": {"--port", "--export", "--open"},
 }
 """Options that are arguments of the call itself, as its data are, by command."""
