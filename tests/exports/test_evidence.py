@@ -90,7 +90,11 @@ def test_a_signed_pack_verifies_as_folder_and_as_zip(signed: Path, keys: Path) -
         checked = verify(path, allowed)
         assert isinstance(checked, VerifiedPack)
         assert checked.signer.startswith("alice@example.org with ED25519 key SHA256:")
-        assert checked.files == 10 and checked.decisions == {"runs/biased": False} and checked.created[:4] == "2023"
+        assert (
+            (checked.files, checked.pages) == (10, 5)
+            and checked.decisions == {"runs/biased": False}
+            and checked.created[:4] == "2023"
+        )
         assert [part.run for part in checked.runs] == ["runs/biased"] and checked.runs[0].numbers > 40
     unchecked = verify(signed)
     assert isinstance(unchecked, VerifiedPack) and (unchecked.signer, unchecked.signed) == ("", True)
@@ -173,6 +177,19 @@ def test_the_gate_decides_again(pack: Path) -> None:
         rewrite_manifest(pack, "runs/biased/gate.json")
         with pytest.raises(RunError, match="gate.json"):
             verify(pack)
+
+
+@pytest.mark.parametrize("name", ["README.md", "data.json", "runs/biased/card.md", "runs/biased/model.cdx.json"])
+def test_pages_that_do_not_follow_from_the_runs_are_found(
+    pack: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pack / name).write_text((pack / name).read_text(encoding="utf-8").replace("female", "nobody"), encoding="utf-8")
+    rewrite_manifest(pack, name)
+    with pytest.raises(RunError, match=name):
+        verify(pack)
+    monkeypatch.setattr("evenli.exports.verify.__version__", "0")  # another version may use other words
+    checked = verify(pack)
+    assert isinstance(checked, VerifiedPack) and checked.pages == 0 and "version" in " ".join(checked.lines())
 
 
 @needs_keygen

@@ -78,14 +78,10 @@ def evidence(
         verify_run(run)
     audits = {name: load_run(run) for name, run in zip(_names(runs), runs, strict=True)}
     decisions = {name: decide(audit, name, rules) for name, audit in audits.items()}
-    files = _shared(audits)
-    for name, audit in audits.items():
-        own = {file: (audit.path / file).read_bytes() for file in RUN_FILES}
-        own["card.md"] = card(audit, "markdown").encode()
-        own |= {file: text.encode() for file, text in cyclonedx.ml_bom([audit]).items()}
-        own[GATE] = json_text({"policy": msgspec.to_builtins(rules), "decision": decisions[name].to_dict()}).encode()
-        files |= {f"{name}/{file}": content for file, content in own.items()}
-    files["README.md"] = guide(audits, decisions, signed=sign_with is not None).encode()
+    files = {f"{name}/{file}": (audit.path / file).read_bytes() for name, audit in audits.items() for file in RUN_FILES}
+    files |= pages(audits, decisions, rules, signed=sign_with is not None)
+    files["report.html"] = render(list(audits.values())).encode("utf-8", "replace")
+    files["sbom.cdx.json"] = _software()
     files[MANIFEST] = _manifest(files)
     if sign_with is not None:
         files[SIGNATURE] = sign(files[MANIFEST], Path(sign_with))
@@ -97,31 +93,43 @@ def evidence(
     return WrittenPack(out, archive, tuple(sorted(files)), sign_with is not None)
 
 
+def pages(
+    audits: Mapping[str, Audit], decisions: Mapping[str, GateResult], policy: Policy, *, signed: bool
+) -> dict[str, bytes]:
+    """What follows from the runs alone, wherever the same version of evenli writes it."""
+    sets = {name: [asked.to_dict() for asked in audit.result.data] for name, audit in audits.items()}
+    lists = [{**vars(about), "intact": about.verify()} for about in cards()]
+    texts = {"README.md": guide(audits, decisions, signed=signed)}
+    texts["data.json"] = json_text({"pair_sets": sets, "word_lists": lists})
+    for name, audit in audits.items():
+        texts[f"{name}/card.md"] = card(audit, "markdown")
+        texts |= {f"{name}/{file}": text for file, text in cyclonedx.ml_bom([audit]).items()}
+        decided = {"policy": msgspec.to_builtins(policy), "decision": decisions[name].to_dict()}
+        texts[f"{name}/{GATE}"] = json_text(decided)
+    return {name: text.encode() for name, text in texts.items()}
+
+
 def decide(audit: Audit, name: str, policy: Policy) -> GateResult:
     """What the gate says of a run of a pack, under its name there."""
     return msgspec.structs.replace(gate(audit, policy=policy), run=Path(name))
 
 
 def _names(runs: Sequence[str | Path]) -> list[str]:
-    """Folders of the runs in the pack; numbered where there are several, because their names may be equal."""
+    """Folders of the runs in the pack, in order; numbered where there are several: their names may be equal."""
     if not runs:
         raise InputError("an evidence pack needs at least one run")
     plain = [re.sub(r"[^\w.@-]+", "-", Path(run).resolve().name, flags=re.ASCII).lstrip(".") or "run" for run in runs]
-    return [f"runs/{number}-{name}" if len(runs) > 1 else f"runs/{name}" for number, name in enumerate(plain, 1)]
+    digits = len(str(len(runs)))
+    numbered = [f"{number:0{digits}}-{name}" for number, name in enumerate(plain, 1)]
+    return [f"runs/{name}" for name in (numbered if len(runs) > 1 else plain)]
 
 
-def _shared(audits: Mapping[str, Audit]) -> dict[str, bytes]:
-    """What there is once in a pack."""
-    sets = {name: [asked.to_dict() for asked in audit.result.data] for name, audit in audits.items()}
-    lists = [{**vars(about), "intact": about.verify()} for about in cards()]
+def _software() -> bytes:
+    """Python, platform and every installed distribution."""
     facts = {"python": platform.python_version(), "platform": platform.platform()}
     about: dict[str, Any] = {"component": {"type": "application", "name": "evenli", "version": __version__}}
     about["properties"] = [{"name": f"evenli:{name}", "value": value} for name, value in facts.items()]
-    return {
-        "report.html": render(list(audits.values())).encode("utf-8", "replace"),
-        "data.json": json_text({"pair_sets": sets, "word_lists": lists}).encode(),
-        "sbom.cdx.json": json_text(cyclonedx.document(about, cyclonedx.installed())).encode(),
-    }
+    return json_text(cyclonedx.document(about, cyclonedx.installed())).encode()
 
 
 def _manifest(files: Mapping[str, bytes]) -> bytes:

@@ -123,13 +123,16 @@ def guide(audits: Mapping[str, Audit], decisions: Mapping[str, GateResult], *, s
         lines.append(f"{number}. **{question}**")
         lines += [f"    - {answer(name)} → `{name}/{file}`" for name in audits]
     who = (
-        "`evenli verify PACK --signer ALLOWED_SIGNERS` names the signer and says whether a byte has changed"
+        "`evenli verify PACK --signer ALLOWED_SIGNERS` names the signer and says whether a byte has changed; without "
+        "evenli: `ssh-keygen -Y verify -f ALLOWED_SIGNERS -I NAME -n evenli -s manifest.json.sig < manifest.json`"
         if signed
-        else "Nobody signed this pack. `evenli verify PACK` says whether a byte differs from the manifest"
+        else "Nobody signed this pack; `evenli verify PACK` says whether a byte differs from the manifest"
     )
     lines += ["10. **Who signed, when, and has anything changed since?**", f"    - {who}. → `manifest.json`"]
-    lines += ["", "`evenli verify` also scores every number of the runs again from the sentences and answers, and lets"]
-    lines += ["the gate decide again. The source of each word list is in `data.json`.", "", "## Where to find what", ""]
+    lines += ["", "`evenli verify` also scores every number of the runs again from the sentences and answers, lets the"]
+    lines += ["gate decide again, and compares this page, the cards and the ML-BOM with what follows from the runs."]
+    lines += ["`report.html` and `sbom.cdx.json` are covered by their hashes only. Sources of word lists: `data.json`."]
+    lines += ["", "## Where to find what", ""]
     lines += ["The columns say under which headings of three documents a reader would look for a part. They do not say"]
     lines += [
         "that the part is all that the heading asks for. prEN 18283 is a draft; its topics are named, not clauses."

@@ -6,21 +6,22 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import msgspec
 
+from evenli._version import __version__
 from evenli.audit.audit import Verified, load_run, verify_run
-from evenli.audit.gate import Policy
+from evenli.audit.gate import GateResult, Policy
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.io import BROKEN, MEMBERS, WHOLE_BYTES, json_text, read_json
 from evenli.core.parse import check_ratio, check_regular
 from evenli.core.record import Record
 from evenli.core.store import read_manifest
-from evenli.exports.evidence import GATE, KIND, MANIFEST, SIGNATURE, decide
+from evenli.exports.evidence import GATE, KIND, MANIFEST, SIGNATURE, decide, pages
 from evenli.exports.signature import check_signature
 
 
@@ -33,6 +34,7 @@ class VerifiedPack(Record, frozen=True):
         files: How many files agree with the manifest.
         runs: The runs, each scored again.
         decisions: Whether the gate passes each of them, decided again; None where it cannot decide.
+        pages: How many files were written again from the runs and are the same; 0 where another version made the pack.
         signed: Whether there is a signature.
         signer: Who made it, with the key; empty where it was not checked.
     """
@@ -44,6 +46,7 @@ class VerifiedPack(Record, frozen=True):
     files: int
     runs: list[Verified]
     decisions: dict[str, bool | None]
+    pages: int
     signed: bool
     signer: str = ""
 
@@ -53,6 +56,8 @@ class VerifiedPack(Record, frozen=True):
         numbers = sum(run.numbers for run in self.runs)
         lines = [f"verified {self.pack}, made {self.created}: {self.files} files; {numbers} numbers scored again"]
         lines += [f"gate, decided again: {said[passed]}: {name}" for name, passed in self.decisions.items()]
+        if not self.pages:
+            lines.append("another version of evenli made the pack: its pages were not written again")
         if self.signer:
             return [*lines, f"signed by {self.signer}"]
         hint = "; name the allowed signers (--signer)"
@@ -88,17 +93,28 @@ def _verify_pack(folder: Path, name: str, signers: Path | None) -> VerifiedPack:
         raise RunError(f"{name} is not signed: {SIGNATURE} is missing")
     # Before anything else is believed.
     signer = check_signature(text, signature, signers) if signers is not None and signature is not None else ""
-    manifest = read_manifest(folder / MANIFEST, kind=KIND, required=("created", "files"))
+    manifest = read_manifest(folder / MANIFEST, kind=KIND, required=("created", "evenli", "files"))
     if json_text(manifest).encode() != text:
         raise RunError(f"{name}: {MANIFEST} was edited; get the pack again from who made it")
     _check_files(files, manifest["files"], name)
-    runs, decisions = [], dict[str, bool | None]()
-    for run in sorted(str(PurePosixPath(file).parent) for file in files if PurePosixPath(file).name == "run.json"):
-        runs.append(msgspec.structs.replace(verify_run(folder / run), run=run))
-        decisions[run] = _decided_again(folder, run)
-    if not runs:
+    named = sorted(str(PurePosixPath(file).parent) for file in files if PurePosixPath(file).name == "run.json")
+    if not named:
         raise RunError(f"{name} holds no run")
-    return VerifiedPack(name, str(manifest["created"]), len(files), runs, decisions, signature is not None, signer)
+    runs = [msgspec.structs.replace(verify_run(folder / run), run=run) for run in named]
+    audits = {run: load_run(folder / run) for run in named}
+    policies = {run: _policy(folder / run / GATE) for run in named}
+    decisions = {run: decide(audit, run, policies[run]) for run, audit in audits.items()}
+    for run, decision in decisions.items():
+        _check_decision(folder / run / GATE, decision)
+    # Another version may say the same in other words.
+    same = manifest["evenli"] == __version__
+    written = pages(audits, decisions, policies[named[0]], signed=signature is not None) if same else {}
+    for file, content in written.items():
+        if file not in files or files[file].read_bytes() != content:
+            raise RunError(f"{name}: {file} does not say what follows from the runs")
+    passed = {run: decision.passed for run, decision in decisions.items()}
+    created = str(manifest["created"])
+    return VerifiedPack(name, created, len(files), runs, passed, len(written), signature is not None, signer)
 
 
 def _check_files(files: Mapping[str, Path], listed: Any, name: str) -> None:
@@ -115,17 +131,24 @@ def _check_files(files: Mapping[str, Path], listed: Any, name: str) -> None:
             raise RunError(f"{name}: {file} is not the file that the manifest lists: it was damaged or edited")
 
 
-def _decided_again(folder: Path, run: str) -> bool | None:
-    """The decision of the gate by the policy of the pack, which must be the stored one."""
-    stored = read_json(folder / run / GATE)
-    kinds = (KeyError, TypeError, ValueError, msgspec.ValidationError)
-    with translated(f"{run}/{GATE} cannot be read (", ")", into=RunError, kinds=kinds):
-        policy, before = msgspec.convert(stored["policy"], Policy), stored["decision"]
-        told = [(check["name"], check["status"]) for check in before["checks"]], before["passed"]
-    decision = decide(load_run(folder / run), run, policy)
+def _policy(file: Path) -> Policy:
+    """The policy that a pack was decided by."""
+    with _readable(file):
+        return msgspec.convert(read_json(file)["policy"], Policy)
+
+
+def _check_decision(file: Path, decision: GateResult) -> None:
+    """Refuse another decision than the one that the policy gives on the run."""
+    with _readable(file):
+        stored = read_json(file)["decision"]
+        told = [(check["name"], check["status"]) for check in stored["checks"]], stored["passed"]
     if ([(check.name, check.status) for check in decision.checks], decision.passed) != told:
-        raise RunError(f"{run}/{GATE} holds another decision than its policy gives on this run")
-    return decision.passed
+        raise RunError(f"{file} holds another decision than its policy gives on this run")
+
+
+def _readable(file: Path) -> AbstractContextManager[None]:
+    kinds = (KeyError, TypeError, ValueError, InputError, msgspec.ValidationError)
+    return translated(f"{file} cannot be read (", ")", into=RunError, kinds=kinds)
 
 
 def _files(folder: Path) -> dict[str, Path]:
