@@ -158,18 +158,6 @@ def measure(
         show_results(audit, terminal.console(), files=f"{run}/ results.json", verbose=verbose)
 
 
-def verify(run: shared.Run, as_json: shared.Json = False) -> None:
-    """Check a run against its evidence.
-
-    Hashes of its files, its pairs, and everything in its results scored again from the table.
-    """
-    from evenli.audit.verify import verify_run
-
-    checked = verify_run(run)
-    files = ", ".join(checked.files)
-    terminal.answer(as_json, checked.to_dict(), f"verified {run}: {files}; {checked.numbers} numbers scored again")
-
-
 @with_settings()
 def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
