@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from evenli.audit.audit import default_folder
 from evenli.audit.settings import AuditSettings
+from evenli.core.io import write_atomic
 from evenli.core.startup import QUIET
 
 FORK = """
@@ -43,6 +45,17 @@ def test_a_fork_after_an_audit_is_one_line_and_no_hang() -> None:
     assert done.returncode == 0, done.stderr
     before, *lines = done.stdout.splitlines()
     assert before == "True" and len(lines) == 2 and all("spawn" in line for line in lines)
+
+
+def test_threads_that_write_one_file_leave_one_of_the_texts(tmp_path: Path) -> None:
+    def write(number: int) -> bool:
+        write_atomic(tmp_path / "file", str(number) * 50_000)
+        found = (tmp_path / "file").read_text()
+        return len(found) == 50_000 and len(set(found)) == 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(write, [number % 8 for number in range(400)]))
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_variable_that_the_user_has_set_stays() -> None:
