@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from evenli.core.errors import InputError, reason_of, translated
+from evenli.core.errors import EvenliError, InputError, reason_of, translated
 from evenli.core.extras import need
 from evenli.core.parse import FORMULA, NUMBER, check_ratio, check_regular, escape_cell
 
@@ -67,10 +68,25 @@ def iter_parquet(file: Path, name: str | None = None, at_once: int = 20_000) -> 
         yield from enumerate(part.iter_rows(named=True), start + 1)
 
 
+_USED: set[int] = set()
+"""Processes that have used polars: this one, and those that it was forked from."""
+
+
+def check_fork() -> None:
+    """Refuse a fork of a process that has used polars, whose threads a fork does not have and would wait for."""
+    _USED.add(os.getpid())
+    if len(_USED) > 1:
+        raise EvenliError(
+            "this process is a fork of one that has used evenli, and would hang; start it fresh "
+            "(multiprocessing.get_context('spawn'))"
+        )
+
+
 def _count_rows(table: pl.LazyFrame, file: Path | str, size: int) -> int:
     """How many rows a table of so many bytes has; more than it can hold of texts or scores are refused."""
     import polars as pl
 
+    check_fork()
     rows = int(table.select(pl.len()).collect().item())
     if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
         raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")

@@ -22,8 +22,12 @@ QUIET = {
 
 
 def silence() -> None:
-    """Switch the telemetry of every dependency off, for this process and those it starts: no network unless asked."""
-    os.environ.update(QUIET)
+    """Switch the telemetry of every dependency off, for this process and those it starts: no network unless asked.
+
+    A variable that the user has set stays: pytest imports us in every session, also in those that do not use us.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
 
 
 def own_streams() -> None:
