@@ -63,7 +63,7 @@ def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -
     premises = [f"the nurse waves {'again and ' * (number % 4)}again." for number in range(9)]
     hypotheses = [f"the woman waves {number}." for number in range(9)]
     whole = model.prepare(premises, hypotheses)
-    monkeypatch.setattr("evenli.audit.models.base._BLOCK", 2)
+    monkeypatch.setattr("evenli.audit.models.growth._AT_ONCE", 60)
     blocks = model.prepare(premises, hypotheses)
     assert 0 < blocks.truncated == whole.truncated < 9 and blocks.lengths.max() == 16
     for expected, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):
@@ -496,7 +496,7 @@ def test_what_an_import_raises_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_callable_prints_goes_to_stderr(
+def test_what_a_callable_prints_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = (
@@ -508,4 +508,4 @@ def test_what_a_callable_prints_goes_to_stderr(
     model = load_model("py:talks_much:f")
     assert model.logits(model.prepare(PREMISES, HYPOTHESES).items).argmax(axis=1).tolist() == [1, 1, 1]
     out, err = capsys.readouterr()
-    assert out == "" and err == "imported\nasked\n"
+    assert out == "imported\nasked\n" and err == ""  # the command line keeps stdout for its answer

@@ -100,6 +100,32 @@ def test_an_audit_over_http_is_the_audit_of_the_model_behind_it(tmp_path: Path) 
     assert load_run(tmp_path / "run").result == audit.result
 
 
+def served_by(one: ChatServer, model: str, build: str | None) -> None:
+    one.edit = lambda answer: answer.update(model=model, system_fingerprint=build)
+
+
+@pytest.mark.parametrize(("model", "build"), [("tiny-2", "fp_1"), ("tiny-1", "fp_2"), ("tiny-1", None)])
+def test_a_run_is_of_one_model_and_one_build(few: PairSet, tmp_path: Path, model: str, build: str | None) -> None:
+    with serving("biased") as one:
+        served_by(one, "tiny-1", "fp_1")
+        expected = ask(one.url, few, concurrency=1)
+        assert expected.header["prompting"]["server"]["answering"] == {"model": "tiny-1", "system_fingerprint": "fp_1"}
+        begun = one.count
+        one.faults = lambda number: served_by(one, model, build) if number > begun + 30 else None
+        with pytest.raises(ModelError, match="'tiny-1' to 'tiny-2'|'fp_1' to '(fp_2)?'") as caught:
+            ask(one.url, few, tmp_path / "run", concurrency=1)
+        assert "\n" not in str(caught.value)
+        # What the other would answer joins no run of the first; where the first is back, its run ends as it should.
+        with pytest.raises(RunError, match="another"):
+            ask(one.url, few, tmp_path / "run", concurrency=1)
+        one.faults = None
+        served_by(one, "tiny-1", "fp_1")
+        np.testing.assert_allclose(numbers(ask(one.url, few, tmp_path / "run")), numbers(expected), rtol=1e-6)
+        served_by(one, model, build)
+        with pytest.raises(RunError, match="another"):  # nor is a finished run reused
+            ask(one.url, few, tmp_path / "run")
+
+
 def test_mass_is_stored_and_low_mass_is_no_answer(few: PairSet) -> None:
     with serving("even") as one:
         one.mass = 0.3

@@ -20,9 +20,9 @@ import evenli
 from evenli.audit.audit import Audit
 from evenli.audit.commands.audit import card as card_command
 from evenli.audit.report.card import merge_card, merged, push_card
-from evenli.audit.report.export import log_mlflow, log_wandb, metrics
 from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import InputError, RunError
+from evenli.exports.trackers import log_mlflow, log_wandb, metrics
 from evenli.training.progress import make_trackers
 
 ROOT = Path(__file__).parents[2]

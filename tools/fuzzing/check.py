@@ -19,6 +19,7 @@ from typing import Any
 
 import typer.main
 
+from evenli.core.startup import own_streams
 from fuzzing import more_seeds, mutate  # noqa: F401  (registers its seeds)
 from fuzzing.seeds import copy_seeds
 from fuzzing.target import Target
@@ -91,6 +92,7 @@ class Runner:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = ["evenli", *words]
+        own_streams()
         outcome = Outcome(0, "", "")
         self._watch(self.limit)
         try:

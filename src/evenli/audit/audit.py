@@ -23,7 +23,7 @@ from evenli.audit.suites.base import Request, check_suites, get_suite, load_suit
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.files import read_pairs
 from evenli.core.errors import InputError, RunError
-from evenli.core.io import read_json
+from evenli.core.io import file_name, read_json
 from evenli.core.parse import path_of
 from evenli.core.record import Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
@@ -159,7 +159,7 @@ def default_folder(
     part = f"limit-{settings.limit}" if settings.limit else ""
     part += f"-seed-{settings.seed}" if part and settings.seed else ""
     parts = [spec or f"evenli:{lang}", lang, asked, source, *kind, part]
-    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
+    return Path("runs") / file_name(re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-."))
 
 
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import DataCard
+from evenli.core.binary import check_fork
 from evenli.core.errors import InputError
 
 PAIR_COLUMNS = {
@@ -33,6 +34,7 @@ PAIR_COLUMNS = {
 
 def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
     """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
+    check_fork()
     rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
     while block := list(islice(rows, 20_000)):
         frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from evenli._version import __version__
 from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.results import AuditResult, Timings
-from evenli.core.binary import decoding, read_parquet, silence_fd
+from evenli.core.binary import decoding, read_parquet
 from evenli.core.errors import InputError, RunError, translated
 from evenli.core.io import hash_content, hash_files, json_text
 from evenli.core.labels import LABELS
@@ -341,7 +341,7 @@ def _is_shard(file: Path) -> bool:
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
-        with decoding(file), silence_fd():
+        with decoding(file):
             return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
     except (OSError, InputError):
         return False

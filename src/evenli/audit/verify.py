@@ -28,6 +28,10 @@ class Verified(Record, frozen=True):
     files: list[str]
     numbers: int
 
+    def lines(self) -> list[str]:
+        """The same for people."""
+        return [f"verified {self.run}: {', '.join(self.files)}; {self.numbers} numbers scored again"]
+
 
 def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, its pairs, and everything scored again from the table."""

@@ -19,10 +19,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.models.loading import checkpoint_files, longest_input
+from evenli.audit.models.loading import longest_input
 from evenli.core.errors import InputError, ModelError, foreign_code
 from evenli.core.extras import need
-from evenli.core.io import hash_files
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Embeddings
 from evenli.encoders.configured import Configured
@@ -100,8 +99,8 @@ class TransformerArgmax(TransformerEncoder):
     @cached_property
     def identity(self) -> str:
         """Checkpoint and longest text."""
-        weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder))[:32]
-        return f"transformer:{weights}:{self._limit}" + ("" if self.importance == "max" else f":{self.importance}")
+        importance = "" if self.importance == "max" else f":{self.importance}"
+        return f"transformer:{self._fingerprint[:32]}:{self._limit}{importance}"
 
     def argmax_counts(self, texts: Sequence[str | Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The counts of all words, end to end, and the words of every text; what lacks to ``dimension`` is on markers.

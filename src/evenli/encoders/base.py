@@ -249,23 +249,23 @@ def detached(output: Any) -> Any:
 
 
 class CallableEncoder:
-    """Any function on a list of texts; ``files`` are what its outputs depend on, such as the file of its code.
+    """Any function on a list of texts; ``content`` is a hash of the files that its outputs depend on.
 
-    ``reusable`` says that spec and files tell it from every other, so that what it gave earlier may be used again. By
+    ``reusable`` says that spec and content tell it from every other, so that what it gave earlier may be used again. By
     default it is what the function, or the object it belongs to, says by an attribute ``fingerprint`` or ``identity``.
     """
 
     def __init__(
-        self, function: Callable[[list[str]], Any], spec: str = "", files: Sequence[Path] = (), reusable: bool = False
+        self, function: Callable[[list[str]], Any], spec: str = "", content: str = "", reusable: bool = False
     ) -> None:
         self._function, self._fingerprint = function, fingerprint_of(function)
         self.spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
-        self._files, self.reusable = files, reusable or bool(self._fingerprint)
+        self._content, self.reusable = content, reusable or bool(self._fingerprint)
 
     @cached_property
     def identity(self) -> str:
-        """Hash of spec, files and what the function says of itself; code that the file imports is not in it."""
-        content = f"{self.spec}|{hash_files(self._files)}" + (f"|{self._fingerprint}" if self._fingerprint else "")
+        """Hash of spec, content and what the function says of itself."""
+        content = f"{self.spec}|{self._content}" + (f"|{self._fingerprint}" if self._fingerprint else "")
         return f"callable:{hash_text(content)[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
@@ -294,7 +294,8 @@ def load_callable(target: str, request: EncoderRequest) -> CallableEncoder:
     if not callable(function):
         raise ModelError(f"py:{target} is neither a function nor an object with encode(texts)")
     code = getattr(sys.modules[name], "__file__", None)
-    return CallableEncoder(function, f"py:{target}", [Path(code)] if code else [])
+    # Code that the file imports is not in it.
+    return CallableEncoder(function, f"py:{target}", hash_files([Path(code)]) if code else "")
 
 
 class EmbeddingCache:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from evenli.audit.models import loading
+from evenli.audit.models.growth import growth
 from evenli.core.errors import InputError, ModelError, named_reason, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, hash_text, read_text
 from evenli.core.parse import check_regular, parse_json
+from evenli.core.temporary import private_copy
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest
 from evenli.encoders.configured import MODULES, Configured, read_modules
 
@@ -50,7 +52,7 @@ class TransformerEncoder:
         self._configured = self._configuration(source.folder)
         self.pooling, self.note = self._configured.choose(pooling, source.name)
         transformers = loading.quiet_transformers("a transformer encoder")
-        with loading.one_line(source.name):
+        with source.copied() as source, loading.one_line(source.name):
             self._tokenizer = loading.load_part(transformers.AutoTokenizer, source)
             loading.try_tokenizer(self._tokenizer, source.name, "a b")
             model, report = loading.load_network(transformers.AutoModel, source)
@@ -60,9 +62,7 @@ class TransformerEncoder:
         longest = self._configured.limit or 512
         self._limit = loading.longest_input(model.config, longest, tokenizer_limit=self._tokenizer.model_max_length)
         self._batch = batch_size
-        # A checkpoint on the hub is identified by its commit, a folder by its files.
-        self._source = f"{source.name}@{source.revision}" if source.revision else ""
-        self._folder = None if source.revision else source.folder.resolve()
+        self._fingerprint = source.fingerprint
 
     def _configuration(self, folder: Path) -> Configured:
         return Configured.read(folder)
@@ -70,9 +70,7 @@ class TransformerEncoder:
     @cached_property
     def identity(self) -> str:
         """Hash of checkpoint and pooling."""
-        files = [] if self._folder is None else loading.checkpoint_files(self._folder, nested=True)
-        weights = hash_files(files) if files else self._source
-        return f"hf:{hash_text(f'{weights}|{self.pooling}|{self._configured}')[:32]}"
+        return f"hf:{hash_text(f'{self._fingerprint}|{self.pooling}|{self._configured}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
@@ -128,9 +126,11 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
         configured = Configured.read(folder)
         # A plain checkpoint says nothing, and the library takes the mean.
         request.keep_pooling(f"st:{target}", configured.pooling or ("" if configured.beyond else "mean"))
-    with loading.one_line(name):
+    files = loading.checkpoint_files(folder, nested=True)
+    with private_copy(files, folder) as copy, loading.one_line(name):
+        sha256 = hash_files(copy / file.relative_to(folder) for file in files)
         model = library.SentenceTransformer(
-            str(folder),
+            str(copy),
             device=place,
             trust_remote_code=False,
             local_files_only=True,
@@ -140,9 +140,9 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
         config = getattr(getattr(model[0], "auto_model", None), "config", None)
         if config is not None and isinstance(model.max_seq_length, int):
             model.max_seq_length = loading.longest_input(config, model.max_seq_length)
-    # A model on the hub is identified by its commit, a folder by its files.
-    spec, files = ("st", loading.checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
-    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, reusable=True)
+    growth(getattr(model, "tokenizer", None))
+    spec = "st" if local else f"st:{name}@{folder.name}"
+    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, sha256, reusable=True)
 
 
 def _check_folder(folder: Path) -> None:

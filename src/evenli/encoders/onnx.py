@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import OutOfMemory, Tokens
+from evenli.audit.models.growth import portions
 from evenli.audit.models.loading import longest_input, position_limit
-from evenli.audit.models.onnx import OnnxGraph, limits_beside, open_tokenizer
+from evenli.audit.models.onnx import OnnxGraph, limits_beside
 from evenli.core.errors import InputError, ModelError
 from evenli.core.extras import need
-from evenli.core.io import hash_files, hash_text
+from evenli.core.io import hash_text
 from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError
 from evenli.encoders.configured import Configured
 
 _POOLED = "sentence_embedding"
 _HIDDEN = "last_hidden_state"
 _LIMIT = 512
-_BY_BATCH = b"DynamicQuantizeLinear"  # operator that scales activations by the range of the whole batch
 
 
 class OnnxEncoder:
@@ -41,7 +40,8 @@ class OnnxEncoder:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
         self._path, folder = _places(Path(target))
-        self._tokenizer = open_tokenizer(folder)
+        self._graph = OnnxGraph(self._path, folder)
+        self._tokenizer = self._graph.tokenizer
         self._configured = Configured.read(folder)
         config, kept = limits_beside(folder)
         if position_limit(config) is None:
@@ -49,7 +49,6 @@ class OnnxEncoder:
             kept = (self._tokenizer.truncation or {}).get("max_length", kept)
         limit = min(longest_input(config, _LIMIT, tokenizer_limit=kept), self._configured.limit or _LIMIT)
         self._tokenizer.enable_truncation(limit)
-        self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
         if self._output == _POOLED:
             if pooling is not None:
@@ -61,17 +60,18 @@ class OnnxEncoder:
             self.pooling, self.note = _POOLED, ""
         else:
             self.pooling, self.note = self._configured.choose(pooling, str(self._path))
-        # A name that is no operator costs time only, and so no package is needed to read the graph.
-        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
-            self._batch = 1 if graph.find(_BY_BATCH) >= 0 else batch_size
-        content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
+        self._batch = 1 if self._graph.scales_by_batch else batch_size
         configured = hash_text(str(self._configured))[:16]
-        self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}:{configured}"
+        self.identity = f"onnx:{self._graph.sha256[:32]}:{self._output}:{self.pooling}:{limit}:{configured}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
-        encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
-        tokens = Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], pad_id=0)
+        texts = self._configured.prepare(texts)
+        blocks = [Tokens.from_lists([], [], pad_id=0)]
+        for part in portions(self._tokenizer, list(map(len, texts))):
+            encoded = self._tokenizer.encode_batch_fast(texts[part])
+            blocks.append(Tokens.from_lists([text.ids for text in encoded], [text.type_ids for text in encoded], 0))
+        tokens = Tokens.join(blocks)
         pooled = [(rows, self._run(tokens[rows])) for rows in self._batches(tokens.lengths)]
         width = pooled[0][1].shape[1] if pooled else self.dimension or 0
         embeddings = np.zeros((len(texts), width), dtype=np.float32)

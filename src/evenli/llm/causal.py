@@ -7,13 +7,12 @@ does not take such rows is asked one question a row, in batches of one length.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from importlib import import_module
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from evenli.audit.models import loading
 from evenli.audit.models.base import ModelInfo, ModelRequest, Prepared
+from evenli.audit.models.growth import portions
 from evenli.core.errors import LabelError, ModelError
 from evenli.core.extras import need
 from evenli.core.io import hash_text
@@ -57,12 +57,12 @@ class CausalModel:
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
         self._device, dtype = loading.pick_arithmetic(torch, options)
-        source = _find(target, online=options.online)
-        model, self._tokenizer = _load_parts(source)
+        with _find(target, online=options.online).copied() as source:
+            model, self._tokenizer = _load_parts(source)
+            self._template = bool(getattr(self._tokenizer, "chat_template", None))
+            self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._model = model.to(self._device, getattr(torch, dtype))
-        self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
-        self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._limit = loading.position_limit(model.config)
         self._answers = [[self._spelled(view, label) for label in LABELS] for view in self.views]
         self._shared: list[tuple[int, ...]] = []
@@ -105,8 +105,10 @@ class CausalModel:
         for view in self.views:
             texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
             # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
-            ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
-            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids["input_ids"])]
+            own = {"add_special_tokens": not self._template, "return_attention_mask": False}
+            parts = portions(self._tokenizer, list(map(len, texts)))
+            ids = chain.from_iterable(self._tokenizer(texts[part], **own)["input_ids"] for part in parts)
+            rows = [row if row[: len(begin)] == begin else (*begin, *row) for row in map(tuple, ids)]
             if self._limit is not None and max(map(len, rows)) > self._limit:
                 raise ModelError(
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "
@@ -267,9 +269,10 @@ def _find(target: str, *, online: bool) -> loading.Checkpoint:
 def _load_parts(source: loading.Checkpoint) -> tuple[Any, Any]:
     """The network and its tokenizer."""
     transformers = loading.quiet_transformers(_PURPOSE)
-    # The reader of GGUF files draws a progress bar of its own.
-    silent = contextlib.redirect_stderr(io.StringIO()) if source.gguf else contextlib.nullcontext()
-    with loading.one_line(source.name), silent:
+    if source.gguf:  # its reader draws a bar past the library's own switch
+        reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+        reader.tqdm = transformers.logging.tqdm
+    with loading.one_line(source.name):
         tokenizer = loading.load_part(transformers.AutoTokenizer, source)
         loading.try_tokenizer(tokenizer, source.name, "a b")
         safe = None if source.gguf else True

@@ -103,13 +103,15 @@ class ChatModel:
         self.details = (*prompts.details(self.views), *TOKENS)
         how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
         self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
-        self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
+        server = self.abilities.card() | {"answering": self._server.answering}
+        self.prompting |= {"columns": list(self.details), "server": server}
         host, count = self._server.address.host, self.abilities.top_logprobs
         self.note = "" if count >= TOP else f"{host} gives {count} top log-probabilities, not {TOP}"
         if not count:
             shares = f"the numbers are shares of {self._samples} generated answers"
             self.note = f"{host} gives no log-probabilities: {shares}"
-        asked = (host, self.abilities.model, self.abilities.described, how, self._samples)
+        known = (self.abilities.model, self.abilities.described, *self._server.answering.items())
+        asked = (host, *known, how, self._samples)
         calibrated = " calibrated" if settings.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,

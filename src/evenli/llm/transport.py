@@ -41,6 +41,10 @@ _LARGEST = 4 << 20  # bytes of an answer
 _AGAIN = "finished pairs are kept; run the same command again to go on"
 
 
+_WHO = ("model", "system_fingerprint")
+"""Fields in which an answer says who gives it: the model, and its build or the settings it is served with."""
+
+
 class RefusedError(ModelError):
     """The server understood the request and does not do that."""
 
@@ -110,6 +114,7 @@ class Server:
         self._tls = self._httpx.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resume_at = 0.0  # no request before this time, on the monotonic clock
         self.requests = self.retries = 0
+        self.answering: dict[str, str] = {}  # what the first answer says of who gives it, and all others must
 
     def ask(self, request: Message) -> dict[str, Any]:
         """One answer."""
@@ -171,7 +176,10 @@ class Server:
                 async with client.stream(method, url, json=body) as response:
                     content = await _read(response)
                     if response.status_code == 200:
-                        return parse_json_object(content, self.address.host)
+                        answer = parse_json_object(content, self.address.host)
+                        if body is not None and "choices" in answer:
+                            self._check_same(answer)
+                        return answer
                     problem, asked = self._judge(response.status_code, response.headers, content)
                     wait = max(wait, asked)
                     if asked:  # the others need not find out one by one
@@ -187,6 +195,17 @@ class Server:
         # As many failures as requests: it has never answered, so nothing is finished yet.
         advice = _AGAIN if self.requests > self.retries else "is it running, and is the address right?"
         raise ModelError(f"no answer from {where} after {tries} tries ({self._clean(problem)}); {advice}")
+
+    def _check_same(self, answer: Mapping[str, Any]) -> None:
+        """Refuse an answer of another model, or of another build of it, than the first: a run is of one."""
+        says = {name: _short(answer.get(name)) for name in _WHO}
+        self.answering = self.answering or says
+        for name, value in says.items():
+            if value != (before := self.answering[name]):
+                raise ModelError(
+                    f"{self.address.host} changed its {name} from '{before}' to '{value}' between two answers, and a "
+                    f"run is of one model; {_AGAIN}, or begin anew (--overwrite)"
+                )
 
     def _judge(self, status: int, headers: Mapping[str, str], content: bytes) -> tuple[str, float]:
         """What went wrong and how long the server wants us to wait; raises where another try is no use."""
@@ -212,6 +231,11 @@ class Server:
         if self._key:
             text = text.replace(self._key, "***")
         return printable(" ".join(text.split()))[:200]
+
+
+def _short(value: Any) -> str:
+    """A name that a server gives; empty where it is none."""
+    return printable(value)[:200] if isinstance(value, str) else ""
 
 
 async def _read(response: Any) -> bytes:

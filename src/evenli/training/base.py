@@ -38,7 +38,7 @@ def load_base(spec: str, *, online: bool = False) -> Base:
     transformers = quiet_transformers("training")
     source = find_checkpoint(spec.removeprefix("hf:"), online=online)
     name = source.name
-    with one_line(name):
+    with source.copied() as source, one_line(name):
         config = load_part(transformers.AutoConfig, source)
         tokenizer = load_part(transformers.AutoTokenizer, source)
         # Read before the number of labels is set, which replaces the names where there are not three.

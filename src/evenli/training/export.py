@@ -159,7 +159,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
     loading.check_folder(folder)
     transformers = loading.quiet_transformers("exporting to ONNX")
     classifier, source = transformers.AutoModelForSequenceClassification, loading.Checkpoint(str(folder), folder)
-    with loading.one_line(source.name):
+    with source.copied() as source, loading.one_line(source.name):
         # Plain attention exports to a third fewer nodes than the fused operator.
         model, report = loading.load_network(classifier, source, attn_implementation="eager")
         tokenizer = loading.load_part(transformers.AutoTokenizer, source)

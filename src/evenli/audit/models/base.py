@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.audit.models.growth import portions
 from evenli.audit.results import ModelInfo as ModelInfo
 from evenli.audit.settings import ModelOptions as ModelOptions
 from evenli.audit.settings import Prompting as Prompting
@@ -20,7 +21,6 @@ from evenli.core.registry import MODELS
 from evenli.words import Occupation
 
 IntArray = NDArray[np.int64]
-_BLOCK = 20_000  # pairs that are tokenised at a time
 ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a whole
 
 
@@ -184,8 +184,8 @@ def tokenise(tokenizer: Any, premises: Sequence[str], hypotheses: Sequence[str],
     pairs = list(zip(premises, hypotheses, strict=True))
     blocks, truncated = [Tokens.from_lists([], [], pad_id)], 0
     # In blocks, because what the libraries keep of a pair takes fifty times the memory of its ids.
-    for at in range(0, len(pairs), _BLOCK):
-        block = pairs[at : at + _BLOCK]
+    for part in portions(tokenizer, [len(premise) + len(hypothesis) for premise, hypothesis in pairs]):
+        block = pairs[part]
         # Without a limit first: a cut pair could not be told from one that just fits.
         ids, types = _encode(tokenizer, block)
         if long := sum(len(row) > limit for row in ids):

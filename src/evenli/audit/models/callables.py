@@ -19,9 +19,7 @@ give ties only.
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -156,7 +154,7 @@ class CallableModel:
 
 def load(target: str, request: ModelRequest) -> CallableModel:
     """The backend ``py:module:function``."""
-    with contextlib.redirect_stdout(sys.stderr), translated("", into=ModelError, kinds=(InputError,)):
+    with translated("", into=ModelError, kinds=(InputError,)):
         function = import_object(target, "py:module:function")
     if not callable(function):
         raise ModelError(f"{target} is not callable")

@@ -30,25 +30,26 @@ class HFModel:
         self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
         transformers = loading.quiet_transformers("loading Hugging Face models")
         source = loading.find_checkpoint(target, online=options.online, allow_pickle=options.allow_pickle)
-        with loading.one_line(source.name):
-            config = loading.load_part(transformers.AutoConfig, source)
-            self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
-            loading.try_tokenizer(tokenizer, source.name, "a b", "b")
-            self._types = "token_type_ids" in tokenizer.model_input_names
-            names = tuple(config.id2label[index] for index in sorted(config.id2label))
+        with source.copied() as source:
+            with loading.one_line(source.name):
+                config = loading.load_part(transformers.AutoConfig, source)
+                self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
+                loading.try_tokenizer(tokenizer, source.name, "a b", "b")
+                self._types = "token_type_ids" in tokenizer.model_input_names
+                names = tuple(config.id2label[index] for index in sorted(config.id2label))
 
-        # Everything that can be refused is checked before the weights are read, which takes longest.
-        if options.labels and len(names) != len(options.labels):
-            raise LabelError(
-                f"{source.name} has {len(names)} output(s), {len(options.labels)} labels are given (--labels)"
-            )
-        labels, self._columns = options.label_order(lambda: names, source.name)
-        self._device, dtype = loading.pick_arithmetic(torch, options)
-        kind = self._device.partition(":")[0]
+            # Everything that can be refused is checked before the weights are read, which takes longest.
+            if options.labels and len(names) != len(options.labels):
+                raise LabelError(
+                    f"{source.name} has {len(names)} output(s), {len(options.labels)} labels are given (--labels)"
+                )
+            labels, self._columns = options.label_order(lambda: names, source.name)
+            self._device, dtype = loading.pick_arithmetic(torch, options)
+            kind = self._device.partition(":")[0]
 
-        safe = None if options.allow_pickle else True
-        with loading.one_line(source.name):
-            model, report = loading.load_network(transformers.AutoModelForSequenceClassification, source, safe=safe)
+            safe = None if options.allow_pickle else True
+            with loading.one_line(source.name):
+                model, report = loading.load_network(transformers.AutoModelForSequenceClassification, source, safe=safe)
         loading.check_tensors(report, source.name)
         model.eval()
         shorten_last_layer(model, torch)

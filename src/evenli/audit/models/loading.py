@@ -9,22 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evenli.audit.models.base import ModelOptions, OutOfMemory
-from evenli.core.binary import decoding, silence_fd, tensor_names
+from evenli.audit.models.growth import growth
+from evenli.core.binary import decoding, tensor_names
 from evenli.core.errors import InputError, ModelError, message_of, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, read_json
 from evenli.core.parse import check_regular
+from evenli.core.temporary import private_copy
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LAYERS = 10_000
 """Layers of the largest network that is built; published ones have a few hundred."""
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
-MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken", ".jinja"}
+MATTERS = {".safetensors", ".json", ".txt", ".model", ".spm", ".codes", ".vocab", ".bpe", ".tiktoken", ".jinja"}
 """Endings of the files that a checkpoint's outputs depend on: weights, configuration, vocabularies, chat templates."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
 """What evenli writes into a directory about a run; the model in it answers the same without them."""
@@ -105,13 +107,15 @@ class Checkpoint:
     folder: Path
     revision: str = ""  # commit of a hub model, empty for a directory
     gguf: str = ""  # name of its one file, where it is in that format
+    fingerprint: str = ""  # of a copy: changes when the answers may
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes when the answers may: hash of the files, or name and commit of a hub model."""
-        if self.revision:
-            return f"hub:{self.name}@{self.revision}"
-        return hash_files([self.folder / self.gguf] if self.gguf else checkpoint_files(self.folder))
+    @contextmanager
+    def copied(self) -> Iterator[Checkpoint]:
+        """A copy to load from, with the hash of its files: those that the outputs depend on, and no others."""
+        files = [self.folder / self.gguf] if self.gguf else checkpoint_files(self.folder)
+        with private_copy(files, self.folder) as folder:
+            sha256 = hash_files(folder / file.relative_to(self.folder) for file in files)
+            yield replace(self, folder=folder, fingerprint=sha256)
 
 
 def find_checkpoint(target: str, *, online: bool = False, allow_pickle: bool | None = None) -> Checkpoint:
@@ -192,20 +196,21 @@ def quiet_transformers(purpose: str) -> Any:
 
 @contextmanager
 def one_line(name: str) -> Iterator[None]:
-    """Turn the loader's many errors about a checkpoint on this machine into one line, and keep stdout ours."""
+    """Turn the loader's many errors about a checkpoint on this machine into one line."""
 
     def reason(error: BaseException) -> str:
         if "trust_remote_code" in str(error) or "custom code" in str(error):
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
         return message_of(error)
 
-    with translated(f"cannot load the checkpoint {name}: ", into=ModelError, reason=reason), silence_fd(1):
+    with translated(f"cannot load the checkpoint {name}: ", into=ModelError, reason=reason):
         yield
 
 
 def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
-    """Validate a tokenizer, with the output of its library suppressed."""
-    with decoding(f"the tokenizer of {name}"), silence_fd():
+    """Validate a tokenizer: one that is damaged fails, or panics, at its first text."""
+    growth(tokenizer)
+    with decoding(f"the tokenizer of {name}"):
         tokenizer(*texts)
 
 

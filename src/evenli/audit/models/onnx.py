@@ -13,17 +13,21 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.audit.models.growth import growth
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
-from evenli.core.binary import silence_fd
 from evenli.core.errors import LabelError, ModelError, foreign_code, message_of, translated
 from evenli.core.io import hash_files
+from evenli.core.parse import DEPTH, check_regular
+from evenli.core.temporary import private_copy
 from evenli.words.tables import read_toml
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """The models that ship with the package: a directory each with model, tokenizer, config and card."""
 _ELSEWHERE = {"ja", "zh", "ja-small", "zh-small"}
 """Models of the package evenli-models-nc."""
+_BY_BATCH = b"DynamicQuantizeLinear"
+"""Operator that scales activations by the range of the whole batch."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -50,21 +54,19 @@ class OnnxModel:
         path = path / ONNX_FILE if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
-        self._tokenizer = open_tokenizer(path.parent)
         dtype = options.dtype or "float32"
         if dtype != "float32":
             raise ModelError(f"dtype {dtype} is not for ONNX models, which are computed in float32")
         if options.device is not None and options.device.partition(":")[0] != "cpu":
             raise ModelError(f"device {options.device} is not for ONNX models, which run on the CPU; leave it out")
-        self._graph = OnnxGraph(path, options.threads)
+        self._graph = OnnxGraph(path, path.parent, options.threads)
         labels, self._columns = options.label_order(lambda: _labels(path, self._graph.session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
-        files = [path, path.parent / "tokenizer.json", *self._graph.weights]
         self.info = ModelInfo(
             spec=request.spec,
             backend="onnx",
             name=path.parent.name if path.name == ONNX_FILE else path.stem,
-            fingerprint=hash_files(files),
+            fingerprint=self._graph.sha256,
             labels=labels,
             device="cpu",
             dtype=dtype,
@@ -76,7 +78,7 @@ class OnnxModel:
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
-        tokens, truncated = tokenise(self._tokenizer, premises, hypotheses, self.info.max_length or 0)
+        tokens, truncated = tokenise(self._graph.tokenizer, premises, hypotheses, self.info.max_length or 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -88,11 +90,23 @@ class OnnxModel:
 
 
 class OnnxGraph:
-    """An ``.onnx`` file that takes tokens, on the CPU; ``weights`` are the files beside it that hold its weights."""
+    """An ``.onnx`` file that takes tokens, on the CPU, and its tokenizer; ``sha256`` is of the files of both.
 
-    def __init__(self, path: Path, threads: int | None = None) -> None:
-        self.path, self.weights = path, data_files(path)  # checked before the runtime opens them
-        self.session = open_session(path, threads)
+    Loaded from a copy: the runtime maps files that hold weights beside the model.
+    """
+
+    def __init__(self, path: Path, folder: Path, threads: int | None = None) -> None:
+        self.path, vocabulary = path, folder / "tokenizer.json"
+        if not vocabulary.is_file():
+            raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
+        files = [path, vocabulary, *data_files(path)]  # checked before the runtime opens them
+        with private_copy(files, folder) as copy:
+            path, vocabulary, *weights = (copy / file.absolute().relative_to(folder.absolute()) for file in files)
+            self.tokenizer = open_tokenizer(vocabulary)
+            self.session = open_session(path, threads)
+            self.sha256 = hash_files([path, vocabulary, *weights])
+            # A name that is no operator costs time only, and so no package is needed to read the graph.
+            self.scales_by_batch = _BY_BATCH in path.read_bytes()
         self.inputs = {entry.name: _INTEGERS.get(entry.type) for entry in self.session.get_inputs()}
         if "input_ids" not in self.inputs or set(self.inputs) - set(_INPUTS) or None in self.inputs.values():
             listed = ", ".join(f"{entry.name} {entry.type}" for entry in self.session.get_inputs())
@@ -128,16 +142,14 @@ def open_session(path: Path, threads: int | None) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 
-def open_tokenizer(folder: Path) -> Any:
-    """The tokenizer beside an ONNX model, without padding."""
+def open_tokenizer(file: Path) -> Any:
+    """The tokenizer of an ONNX model, without padding."""
     from tokenizers import Tokenizer
 
-    file = folder / "tokenizer.json"
-    if not file.is_file():
-        raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
-    with foreign_code(f"cannot read {file}: "), silence_fd(1):
+    with foreign_code(f"cannot read {file}: "):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
+    growth(tokenizer)
     return tokenizer
 
 
@@ -192,50 +204,85 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
     raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")
 
 
-_TEXTS = {".json", ".txt", ".md", ".toml", ".model", ".lock", ""}
-"""Endings of files beside a model that hold no weights."""
+_TENSOR, _SPARSE, _ENTRY = "tensor", "sparse tensor", "entry"
+_GRAPH, _NODE, _ATTRIBUTE, _FUNCTION, _TRAINING = "graph", "node", "attribute", "function", "training"
+_MESSAGES: dict[str, dict[int, str]] = {
+    "model": {7: _GRAPH, 20: _TRAINING, 25: _FUNCTION},
+    _TRAINING: {1: _GRAPH, 2: _GRAPH},
+    _GRAPH: {1: _NODE, 5: _TENSOR, 15: _SPARSE},
+    _FUNCTION: {7: _NODE, 11: _ATTRIBUTE},
+    _NODE: {5: _ATTRIBUTE},
+    _ATTRIBUTE: {5: _TENSOR, 6: _GRAPH, 10: _TENSOR, 11: _GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+    _TENSOR: {13: _ENTRY},
+}
+"""The fields of ``onnx.proto`` on the way to the names of external data, by message."""
+_FIXED = {1: 8, 5: 4}
+"""Bytes of a field, by wire type, where they do not vary."""
 
 
 def data_files(path: Path) -> list[Path]:
     """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
 
-    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
-    it any file of the folder that is no text may be one, so all of those count.
+    One outside of the model's folder is refused, also behind a link: some versions of the runtime read any file of the
+    machine as weights.
     """
-    try:
-        import onnx
-    except ImportError:
-        others = (file for file in path.parent.rglob("*") if file.is_file() and file.suffix not in _TEXTS)
-        return sorted(file for file in others if file.suffix != ".onnx")
-    with translated(f"{path} is not an ONNX model: ", into=ModelError):
-        model = onnx.load(str(path), load_external_data=False)
-    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
-    # What is no UTF-8 comes as bytes.
-    locations = sorted({_text(entry.value) for entry in entries if _text(entry.key) == "location"})
+    check_regular(path)
+    with translated(f"{path} is not an ONNX model: ", into=ModelError, kinds=(ValueError,)):
+        locations = sorted(set(_locations(memoryview(path.read_bytes()))))
+    # In the cache of the hub the model and its weights are links into one folder of blobs.
+    folders = (path.parent.resolve(), path.resolve().parent)
     for location in locations:
         # Read as either system would: a path that leaves the folder on one of them is no path to trust.
-        ways = (PurePosixPath(location), PureWindowsPath(location))
-        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
+        ways, file = (PurePosixPath(location), PureWindowsPath(location)), path.parent / location
+        named = location and not any(way.drive or way.root or ".." in way.parts for way in ways)
+        if named and not file.is_file():
+            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
+        if not named or not any(file.resolve().is_relative_to(folder) for folder in folders):
             raise ModelError(
                 f"{path} references external weights outside its folder ('{location}'); export it again with the "
                 "weights beside it"
             )
-        if not (path.parent / location).is_file():
-            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
     return [path.parent / location for location in locations]
 
 
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+def _locations(message: memoryview, kind: str = "model", depth: int = 0) -> Iterator[str]:
+    """Names of external data in a message: of initializers, of attributes of nodes, of subgraphs and functions."""
+    if depth > DEPTH:
+        raise ValueError(f"nested more than {DEPTH} deep")
+    if kind == _ENTRY:
+        entry = [(number, bytes(value)) for number, value in _fields(message)]
+        if (1, b"location") in entry:
+            yield from (value.decode("utf-8", "backslashreplace") for number, value in entry if number == 2)
+        return
+    for number, value in _fields(message):
+        if number in _MESSAGES[kind]:
+            yield from _locations(value, _MESSAGES[kind][number], depth + 1)
 
 
-def _tensors(message: Any, kind: Any) -> Iterator[Any]:
-    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Numbers and contents of the fields of a protobuf message that are texts, bytes or messages."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            at = _varint(message, at)[1]
             continue
-        for part in [value] if hasattr(value, "ListFields") else value:
-            if isinstance(part, kind):
-                yield part
-            else:
-                yield from _tensors(part, kind)
+        size, at = (_FIXED[wire], at) if wire in _FIXED else _varint(message, at)
+        # A reader may cut a tag to 32 bits and then see another field, so that is no tag to trust.
+        if not 0 < number < 1 << 29 or wire not in {1, 2, 5} or at + size > len(message):
+            raise ValueError("it is damaged")
+        if wire == 2:
+            yield number, message[at : at + size]
+        at += size
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """A number and where it ends."""
+    value = 0
+    for place, byte in enumerate(message[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    raise ValueError("it is damaged")

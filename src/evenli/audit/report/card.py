@@ -138,8 +138,7 @@ def section(audit: Audit) -> str:
 
 {_competence(audit)}
 
-What it does not show: it is about this checkpoint, these {things}, these sentences, {text.limits} It does not
-predict harm in an application.
+What it does not show: {limits(audit)}
 
 To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
 
@@ -147,6 +146,15 @@ To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 
 
 Measure: {text.paper}. Tool: [evenli]({SOURCE}).
 """
+
+
+def limits(audit: Audit) -> str:
+    """What the numbers of a run do not show, after a colon."""
+    about = about_axis(audit.header)
+    things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
+    told = get_suite(suite_of(audit)).texts(about).limits
+    ending = "It does not\npredict harm in an application."
+    return f"it is about this checkpoint, these {things}, these sentences, {told} {ending}"
 
 
 def _competence(audit: Audit) -> str:

@@ -59,7 +59,7 @@ class CauseRow(Record, frozen=True):
             least 90 %), or ``not judged`` with fewer than ten wordings.
     """
 
-    computed: ClassVar[Mapping[str, str]] = {"sign_share": "sign_share", "clear_share": "clear_share"}
+    computed: ClassVar[Mapping[str, str]] = {"sign_share": "sign_share"}
 
     cause: str
     named: bool
@@ -85,11 +85,6 @@ class CauseRow(Record, frozen=True):
     def sign_share(self) -> Number:
         """In which share of the wordings the sign holds."""
         return self.holds / self.wordings if self.wordings else math.nan
-
-    @property
-    def clear_share(self) -> Number:
-        """In which share of the wordings the lean is clear or strong."""
-        return self.clear / self.wordings if self.wordings else math.nan
 
 
 class VarianceRow(Record, frozen=True):
@@ -316,9 +311,9 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
 
     @property
     def unsteady(self) -> list[CauseRow]:
-        """Causes that the mean does not name, and more than one wording in ten supports: they depend on the wording."""
+        """Causes that the mean does not name, but a wording clearly, or more than one in ten: they depend on it."""
         unnamed = [row for row in self.causes if not row.named] if self.judged >= FEWEST else []
-        return [row for row in unnamed if row.wordings - row.supported < STABLE * row.wordings]
+        return [row for row in unnamed if row.clear or row.wordings - row.supported < STABLE * row.wordings]
 
     @property
     def leans_somewhere(self) -> bool:
