@@ -263,3 +263,31 @@ def test_a_run_folder_has_no_other_door(copies: Path) -> None:
     assert folder.read_results(header).suites["coal"].value == pytest.approx(1)
     with pytest.raises(RunError, match="describes"):
         folder.content("report.html", header)
+
+
+@pytest.mark.parametrize("at", ["predictions.parquet", "results.json", "run.json"])
+@pytest.mark.parametrize("measured", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+def test_a_run_that_is_copied_over_another_at_work_is_not_mixed_with_it(
+    copies: Path, at: str, measured: bool, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results and table of two models had right hashes, since run.json and files were read again after writing."""
+    run, write = copies / "good", RunFolder.write
+
+    def invaded(self: RunFolder, name: str, content: Any, *, sync: bool = True) -> Path:
+        file = self.path / name if early else write(self, name, content, sync=sync)
+        if name == at:
+            shutil.copytree(copies / "bad", run, dirs_exist_ok=True)
+        return write(self, name, content, sync=sync) if early else file
+
+    monkeypatch.setattr(RunFolder, "write", invaded)
+    if measured:
+        measure_run(run)
+    else:
+        evenli.audit("fake:even", suites=("coal",), limit=60, out=run, overwrite=True)
+    try:
+        shown = load_run(run)
+    except RunError:
+        return
+    value = {"fake even": 0, "fake biased": 1}[shown.name]
+    assert shown.coal.value == pytest.approx(value) and verify_run(run).numbers > 500

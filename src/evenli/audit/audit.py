@@ -91,7 +91,7 @@ def audit(
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
-            _store(folder, result, settings.on_warning)
+            _store(folder, result, predictions.header, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
 
 
@@ -309,16 +309,21 @@ def measure_run(
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
             result = keep_own(result, folder.read_results(predictions.header))
-        _store(folder, result, on_warning)
+        _store(folder, result, predictions.header, on_warning)
     return Audit(result, predictions, folder.path)
 
 
-def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], None]) -> None:
-    """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
+def _store(
+    folder: RunFolder, result: AuditResult, header: Mapping[str, Any], on_warning: Callable[[str], None]
+) -> None:
+    """Replace the results of the table with this header; say so if the old ones counted other words.
+
+    For this reason alone the numbers differ.
+    """
     now = before = result.scoring.published
     with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
         before = read_json(folder.results_file).get("scoring", {}).get("published", False)
-    folder.write_results(result.to_dict())
+    folder.write_results(result.to_dict(), header)
     if before != now:
         change = f"{'include' if now else 'exclude'} words that state a group"
         back = f"evenli measure {folder.path}{'' if now else ' --published'}"

@@ -184,9 +184,8 @@ class _Job:
         self.header["repeat"] = self._ask_again(prepared, logits).to_dict()
         if hasattr(self.model, "usage"):
             self.header["usage"] = to_plain(self.model.usage())
-        if folder is not None:
-            folder.finish(table, self.header)
-        return Predictions(table, {**self.header, "status": "complete"})
+        complete = {**self.header, "status": "complete"} if folder is None else folder.finish(table, self.header)
+        return Predictions(table, complete)
 
     def _open(self, folder: RunFolder | None, resume: bool) -> None:
         """Write the header; only now is an old run deleted if this one begins anew."""

@@ -25,7 +25,7 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.results import AuditResult, Timings
 from evenli.core.binary import decoding, read_parquet
 from evenli.core.errors import InputError, RunError, translated
-from evenli.core.io import hash_content, hash_files
+from evenli.core.io import hash_content, hash_files, json_text
 from evenli.core.labels import LABELS
 from evenli.core.parse import check_regular
 from evenli.core.record import Estimate, Record
@@ -223,12 +223,15 @@ class RunFolder(RunDir):
         self.check()
         return read_header(self.manifest_file) if self.exists() else None
 
-    def write_results(self, results: dict[str, Any]) -> None:
-        """Replace results.json, and its hash in run.json."""
-        file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
-        if self.exists():
-            header = read_header(self.manifest_file)
-            self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
+    def write_results(self, results: dict[str, Any], header: Mapping[str, Any]) -> None:
+        """Replace results.json, and run.json by the header of the table that they were computed from.
+
+        Hashes are of what is written: another process may replace a file, or the whole run, at any time.
+        """
+        name, text = self.results_file.name, json_text({"schema": SCHEMA, "evenli": __version__, **results})
+        self.write(name, text)
+        files = {**header.get("files", {}), name: hash_content(name, text.encode())}
+        self.write_manifest({**header, "files": files})
 
     def content(self, name: str, header: Mapping[str, Any]) -> bytes:
         """The bytes of a file that ``header`` describes; any other file is refused, one without a hash there as well.
@@ -300,12 +303,19 @@ class RunFolder(RunDir):
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
         return damaged
 
-    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
-        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""
-        self.write(self.predictions_file.name, lambda file: table.write_parquet(file, compression="zstd"))
-        files = {self.predictions_file.name: hash_files([self.predictions_file])}
-        self.write_manifest({**header, "status": "complete", "files": files})
+    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> dict[str, Any]:
+        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing.
+
+        Returns the header of the complete run.
+        """
+        buffer, name = BytesIO(), self.predictions_file.name
+        table.write_parquet(buffer, compression="zstd")
+        content = buffer.getvalue()
+        self.write(name, content)
+        complete = {**header, "status": "complete", "files": {name: hash_content(name, content)}}
+        self.write_manifest(complete)
         shutil.rmtree(self._shards, ignore_errors=True)
+        return complete
 
 
 def read_header(file: Path) -> dict[str, Any]:
