@@ -125,13 +125,18 @@ half_and_half = on_jobs(
 denies = on_jobs(lambda word, kind, template, group, premise: CONTRADICTION if group == "female" else NEUTRAL)
 
 
-def unsure(lean: Callable[[str, str, str], str]) -> Model:
-    """Neutral with 0.50 and a gender with 0.45: ``lean(word, stereotype, template)`` names it, "" none, "both" both."""
+def unsure(lean: Callable[[str, str, str], str], neutral: float = 0.5) -> Model:
+    """Neutral, and a gender nearly as likely: ``lean(word, stereotype, template)`` names it, "" none, "both" both.
+
+    "sure" is a man without doubt.
+    """
+    rest = 0.9 * (1 - neutral)
     likely = {
-        "male": (0.45, 0.50, 0.05),
-        "female": (0.05, 0.50, 0.45),
+        "male": (rest, neutral, 1 - neutral - rest),
+        "female": (1 - neutral - rest, neutral, rest),
         "": (0.01, 0.98, 0.01),
         "both": (0.32, 0.36, 0.32),
+        "sure": (0.9, 0.05, 0.05),
     }
 
     def predict(premises: list[str], hypotheses: list[str]) -> list[dict[str, float]]:
@@ -166,3 +171,42 @@ def labour_words() -> frozenset[str]:
 published_only = on_jobs(
     lambda word, kind, template, group, premise: reads(kind, kind != "neutral" and word not in labour_words(), group)
 )
+
+
+def leans_by_word(neutral: float) -> Model:
+    """Each job leans to one gender behind neutral answers."""
+    return unsure(lambda word, kind, template: "male" if chance("unsure", word) < 0.5 else "female", neutral)
+
+
+def man_behind(share: float) -> Model:
+    """Leans to a man in its probabilities, and says so in so large a share of the sentences."""
+    return unsure(lambda word, kind, template: "sure" if chance("man", word, template) < share else "male")
+
+
+def _denies_and_affirms(word: str, kind: str, template: str, group: str, premise: str) -> str:
+    drawn = chance("denies", premise)
+    if group == "female":
+        return CONTRADICTION if drawn < 0.2 else NEUTRAL
+    return ENTAILMENT if 0.2 <= drawn < 0.35 else NEUTRAL
+
+
+denies_and_affirms = on_jobs(_denies_and_affirms)
+errs_on_the_published = on_jobs(
+    lambda word, kind, template, group, premise: (
+        ENTAILMENT if kind != "neutral" and word not in labour_words() else NEUTRAL
+    )
+)
+
+
+def leans_with_pronouns(premises: list[str], hypotheses: list[str]) -> list[str]:
+    """Follows stereotypes where the hypothesis has a pronoun, and nowhere else."""
+    stereotype_of = {word: kind for word, kind, _ in jobs().values()}
+    pattern = re.compile(rf"\b({'|'.join(sorted(stereotype_of, key=len, reverse=True))})\b", re.IGNORECASE)
+    answers = list(FakeModel("even")(premises, hypotheses))
+    for at, (premise, hypothesis) in enumerate(zip(premises, hypotheses, strict=True)):
+        found, pronoun = pattern.search(premise), re.search(r"\b(he|she)\b", hypothesis, re.IGNORECASE)
+        if answers[at] != NEUTRAL or not (found and pronoun):
+            continue
+        kind, named = stereotype_of[found[1].lower()], "female" if pronoun[1].lower() == "she" else "male"
+        answers[at] = reads(kind, kind in {"female", "male"}, named)
+    return answers

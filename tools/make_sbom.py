@@ -10,7 +10,6 @@ installation gives the same file.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+
+from evenli.exports.cyclonedx import document, library
 
 
 def main() -> None:
@@ -37,21 +38,12 @@ def main() -> None:
 def bill(root: str, extras: list[str]) -> dict[str, Any]:
     """The bill of one package."""
     needs = installed(root, extras)
-    components = {name: _component(name) for name in sorted(needs)}
+    components = {name: library(metadata.distribution(name)) for name in sorted(needs)}
+    refs = {name: component["bom-ref"] for name, component in components.items()}
     main = components.pop(root)
-    graph = [{"ref": _purl(name), "dependsOn": [_purl(one) for one in sorted(needs[name])]} for name in sorted(needs)]
-    serial = hashlib.sha256(json.dumps([main, components, graph], sort_keys=True).encode()).hexdigest()
-    return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        # A UUID by name (RFC 9562, version 8): the same content has the same number.
-        "serialNumber": f"urn:uuid:{serial[:8]}-{serial[8:12]}-8{serial[13:16]}-8{serial[17:20]}-{serial[20:32]}",
-        "version": 1,
-        "metadata": {"component": {**main, "type": "application"}},
-        "components": list(components.values()),
-        "dependencies": graph,
-    }
+    graph = [{"ref": refs[name], "dependsOn": [refs[one] for one in sorted(needs[name])]} for name in sorted(needs)]
+    about = {"component": {**main, "type": "application"}}
+    return document(about, list(components.values()), dependencies=graph)
 
 
 def installed(root: str, extras: list[str]) -> dict[str, set[str]]:
@@ -87,22 +79,6 @@ def _is_installed(name: str) -> bool:
 def canonical(name: str) -> str:
     """The name as the package index spells it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _purl(name: str) -> str:
-    return f"pkg:pypi/{name}@{metadata.version(name)}"
-
-
-def _component(name: str) -> dict[str, Any]:
-    about = metadata.distribution(name).metadata
-    component: dict[str, Any] = {"type": "library", "bom-ref": _purl(name), "name": name, "version": about["Version"]}
-    if about.get("Summary"):
-        component["description"] = about["Summary"]
-    if expression := about.get("License-Expression"):
-        component["licenses"] = [{"expression": expression}]
-    elif named := [one.rpartition(" :: ")[2] for one in about.get_all("Classifier", []) if "License ::" in one]:
-        component["licenses"] = [{"license": {"name": one}} for one in named]
-    return {**component, "purl": _purl(name)}
 
 
 if __name__ == "__main__":

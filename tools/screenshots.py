@@ -81,7 +81,8 @@ def serving(folder: Path) -> Iterator[dict[str, str]]:
     """Addresses of the pages of ``evenli view``: the list, the newest two runs that can be compared, a question."""
     import uvicorn
 
-    from evenli.audit.report.gallery import find_runs, make_app
+    from evenli.audit.report.gallery import make_app
+    from evenli.audit.report.runs import Runs, find_runs
 
     runs = [run for run in find_runs(folder) if not run.problem]
     second, first = next(
@@ -91,7 +92,7 @@ def serving(folder: Path) -> Iterator[dict[str, str]]:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         port = listening.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(make_app(folder, "t", port), log_level="error", access_log=False))
+        server = uvicorn.Server(uvicorn.Config(make_app(Runs(folder), "t", port), log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         root = f"http://127.0.0.1:{port}/t/"

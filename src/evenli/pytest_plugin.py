@@ -6,12 +6,14 @@ Every pytest session of an environment with evenli imports this module, so it im
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from evenli.audit.audit import Audit
+    from evenli.audit.predictions import Predictions
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,23 +26,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_even(request: pytest.FixtureRequest) -> Callable[..., Audit]:
-    """``evenli.testing.assert_even`` that audits the same model once in a session, whatever is asserted about it."""
-    from evenli.testing import assert_even as check
-    from evenli.testing import audited
+    """``evenli.testing.assert_even`` that asks the same model the same pairs once in a session.
 
-    finished: dict[str, Audit] = {}
+    A model is loaded each time: it is the same if its fingerprint is, and pairs are the same if their hash is.
+    """
+    from evenli.testing import assert_even as check
+
+    kept: dict[str, Predictions] = {}
     limit = request.config.getoption("--evenli-limit")
 
     def assert_one(model: Any = None, lang: str = "en", fail_if: Sequence[str] = (), **options: Any) -> Audit:
         __tracebackhide__ = True
-        rules = {name: options.pop(name, None) for name in ("policy", "baseline")}
         if limit is not None:
             options.setdefault("limit", limit)
-        # Only a spec names a model for good; an object may change between two tests.
-        key = repr((model, lang, sorted(options.items()))) if model is None or isinstance(model, str) else ""
-        audit = finished.get(key) or audited(model, lang, options)
-        if key:
-            finished[key] = audit
-        return check(audit, fail_if=fail_if, **rules)
+        # An object may change between two tests and keep its fingerprint.
+        if model is None or isinstance(model, str | Path):
+            options["kept"] = kept
+        return check(model, lang, fail_if, **options)
 
     return assert_one

@@ -4,7 +4,7 @@
         assert_even("checkpoints/latest")
 
 The audit runs inside the test; where a run folder exists already, give that instead, or use ``evenli gate``. pytest has
-a fixture of the same name, which keeps audits for the whole session.
+a fixture of the same name, which keeps the answers of a model for the whole session.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenli.audit.audit import Audit, audit, load_run
+from evenli.audit.audit import Audit, audit, is_run
 from evenli.audit.gate import gate
 from evenli.audit.models import NLIModel
+from evenli.audit.verify import load_verified
 from evenli.core.errors import InputError
 
 
@@ -47,7 +48,12 @@ def assert_even(
     __tracebackhide__ = True
     if isinstance(fail_if, str):  # refused before the audit, which may take long
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
-    result = audited(model, lang, audit_kwargs)
+    if isinstance(model, Audit):
+        result = model
+    elif is_run(model):
+        result = load_verified(model)
+    else:
+        result = audit(str(model) if isinstance(model, Path) else model, lang, **audit_kwargs)
     decided = gate(result, fail_if, baseline, policy=policy)
     if decided.passed is None:
         raise InputError(decided.problem)
@@ -55,12 +61,3 @@ def assert_even(
         failed = "".join(f"\n- {check.name}: {check.detail}" for check in decided.failures())
         raise AssertionError(f"{result.name} does not pass the gate. {result.verdict}{failed}")
     return result
-
-
-def audited(model: Any, lang: str, options: dict[str, Any]) -> Audit:
-    """The audit of a model; a run folder is read and a finished audit given back."""
-    if isinstance(model, Audit):
-        return model
-    if isinstance(model, str | Path) and (Path(model) / "run.json").is_file():
-        return load_run(model)
-    return audit(str(model) if isinstance(model, Path) else model, lang, **options)

@@ -13,10 +13,11 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from evenli.audit.audit import load_run, verify_run
+from evenli.audit.audit import load_run
 from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.coal.pairs import load
+from evenli.audit.verify import check_evidence
 from evenli.core.binary import write_csv
 from evenli.core.errors import InputError, RunError
 from evenli.core.io import hash_files, hash_text, read_json, to_plain, write_atomic, write_json
@@ -180,8 +181,8 @@ def submit_run(
         recipe: How, in words.
         parameters: How many it has, in millions.
     """
-    verify_run(run)
     audit = load_run(run, needs="coal")
+    check_evidence(audit)
     frame, lang = audit.predictions.frame, audit.result.lang or "?"
     asked = _asked(frame.filter(pl.col("suite") == "coal"), lang, audit.path)
     _check_gold(frame.filter(pl.col("suite") == "check"), lang, audit.path)

@@ -23,11 +23,12 @@ from evenli.audit.commands.audit import table as table_command
 from evenli.audit.models import ModelOptions
 from evenli.audit.predictions import Predictions
 from evenli.audit.report.card import card, command, front_matter, section
-from evenli.audit.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
+from evenli.audit.report.export import latex, latex_text, markdown, tables, write_table
 from evenli.audit.suites.coal.verdict import CAUSES
 from evenli.core.errors import InputError, MissingExtraError, RunError
 from evenli.core.format import printable
 from evenli.core.record import Scoring
+from evenli.exports.trackers import log_mlflow
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
 cards, table_app = typer.Typer(), typer.Typer()

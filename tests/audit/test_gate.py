@@ -238,7 +238,6 @@ def test_exit_codes(runs: Path) -> None:
     assert out.exit_code == 1 and "failed  fail if coal > 0.1: coal = 0.2" in out.output
     for arguments, problem in (
         (["--fail-if", "coal.lo > 0.1"], "coal.low"),
-        (["--fail-if", "coal_non.female > 0.1"], "coal_non.female"),
         (["--fail-if", "eval('1')"], "condition"),
         (["--policy", "none"], "nothing"),
         (["--fail-if", "coal > 1", "--max-worse", "0.1"], "--baseline"),
@@ -252,6 +251,8 @@ def test_exit_codes(runs: Path) -> None:
         # main() turns every EvenliError into one line and exit code 2.
         assert isinstance(out.exception, EvenliError), (arguments, out.output)
         assert problem in str(out.exception) and "\n" not in str(out.exception)
+    out = invoke(runs / "old", "--fail-if", "coal_non.female > 0.1")
+    assert out.exit_code == 3 and 'evenli: cannot decide "fail if coal_non.female > 0.1"' in out.stderr
 
 
 def test_a_mute_model_never_passes(runs: Path) -> None:
@@ -446,7 +447,7 @@ def test_junit_reads_back(runs: Path, tmp_path: Path) -> None:
     assert cases["fail if coal > 0.1"].find("failure").get("message") == "coal = 0.2"  # type: ignore[union-attr]
     assert cases["fail if coal.high > 0.99"].find("failure") is None
     out = invoke(runs / "old", "--fail-if", "coal_non.male > 0", "--junit", file)
-    assert isinstance(out.exception, InputError)
+    assert out.exit_code == 3
     assert ET.parse(file).getroot().get("errors") == "1"
 
 
@@ -470,7 +471,7 @@ def test_json(runs: Path) -> None:
 def test_assert_even() -> None:
     found = assert_even("fake:even", scoring=FAST)
     assert found.to_dict()["verdict"]["code"] == "even"
-    with pytest.raises(AssertionError, match="verdict"):
+    with pytest.raises(AssertionError, match="no clear stereotype"):
         assert_even("fake:biased", scoring=FAST)
     with pytest.raises(AssertionError, match="coal.low"):
         assert_even("fake:biased", "ja", ["coal.low > 0.30"], scoring=FAST)
@@ -495,13 +496,12 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_undefined_verdict_does_not_pass(half: Path, tmp_path: Path) -> None:
     assert check_competence(load_run(half).result).status == "undecided"
     out = invoke(half, "--fail-if", "verdict == 'bias'", "--junit", tmp_path / "x.xml")
-    assert isinstance(out.exception, InputError) and '"competent"' in str(out.exception)
-    # All checks are printed before the error.
+    assert out.exit_code == 3 and 'cannot decide "competent"' in out.stderr
     assert "undecided competent: " in out.output and "passed  fail if verdict == 'bias'" in out.output
     assert "UNDECIDED: fake biased" in out.output
     assert ET.parse(tmp_path / "x.xml").getroot().get("errors") == "1"
     out = invoke(half, "--fail-if", "order_condition.holds == true", "--json")
-    content = json.loads(out.output)
+    content = json.loads(out.stdout)
     assert content["passed"] is None and [c["status"] for c in content["checks"]] == ["undecided", "undecided"]
     (check,) = check_conditions(load_run(half).result, ["order_condition.holds == false"])
     assert check.status == "undecided"
@@ -547,12 +547,12 @@ def test_every_suite_can_be_named(tmp_path: Path) -> None:
 def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: Path) -> None:
     out = invoke(runs / "even")
     assert out.exit_code == 0 and "passed by policy standard: fake even" in out.output
-    assert out.output.count("passed  ") == 9
+    assert out.output.count("passed  ") == 12
     out = invoke(runs / "new", "--junit", tmp_path / "x.xml")
-    assert out.exit_code == 1 and "failed  no strong stereotype" in out.output
+    assert out.exit_code == 1 and "failed  no clear stereotype" in out.output
     cases = {case.get("name"): case for case in ET.parse(tmp_path / "x.xml").getroot().iter("testcase")}
-    failure = cases["no strong stereotype"].find("failure")
-    assert failure is not None and "stereotype = 0.42" in failure.get("message", "")
+    failure = cases["no clear stereotype"].find("failure")
+    assert failure is not None and "stereotype.low = 0.19" in failure.get("message", "")
     assert cases["a gender assumed no more than by published models"].find("failure") is None
     # A model above the published median, whatever its causes: all errors are the published ones.
     out = invoke(runs / "biased", "--json")
@@ -613,7 +613,7 @@ def test_a_policy_of_ones_own(runs: Path, tmp_path: Path) -> None:
     assert content["checks"][2]["name"].startswith("at most 0.5 worse")
     # Expressions come on top of a policy that is named.
     out = invoke(runs / "even", "--policy", "standard", "--fail-if", "coal < 1")
-    assert out.exit_code == 1 and "fail if coal < 1" in out.output and "no strong stereotype" in out.output
+    assert out.exit_code == 1 and "fail if coal < 1" in out.output and "no clear stereotype" in out.output
 
 
 @pytest.mark.parametrize(
@@ -649,7 +649,7 @@ def test_no_example_bounds_nli_coal_without_a_reason() -> None:
 
 
 def test_suites_that_the_policy_does_not_read_are_named() -> None:
-    audit = evenli.audit("fake:even", suites=("coal", "probe"), limit=60)
+    audit = evenli.audit("fake:even", suites=("coal", "probe"))
     decided = evenli.gate(audit, policy="standard")
     (check,) = [check for check in decided.checks if check.name == "suite probe"]
     assert check.status == "skipped" and decided.passed and "--fail-if" in check.detail
@@ -665,7 +665,7 @@ def clever() -> Audit:
 def test_a_model_that_knows_the_audit_does_not_pass_in_other_wordings(clever: Audit) -> None:
     found = evenli.gate(clever)
     assert [check.name for check in found.failures()] == [
-        "no strong stereotype in other wordings",
+        "no clear stereotype in other wordings",
         "few wrong answers in other wordings",
     ]
     # The sentences of the audit alone tell nothing, and the gate says that they are all that was asked.
@@ -695,14 +695,14 @@ def test_a_policy_can_require_other_wordings(runs: Path, clever: Audit, tmp_path
 def test_a_run_of_wordings_alone_is_decided_and_has_no_baseline(clever: Audit) -> None:
     alone = evenli.audit("fake:even", suites=("robust",))
     found = evenli.gate(alone)
-    assert found.passed is True and len(found.checks) == 4
+    assert found.passed is True and len(found.checks) == 7
     with pytest.raises(InputError, match="NLI-CoAL"):
         evenli.gate(alone, baseline=alone)
 
 
 @pytest.mark.parametrize("model", ["fake:even", "fake:biased"])
 def test_python_and_the_command_line_decide_alike(run_cli, tmp_path: Path, model: str) -> None:
-    evenli.audit(model, limit=60, out=tmp_path / "run")
+    evenli.audit(model, suites=("coal",), out=tmp_path / "run")
     decided = evenli.gate(tmp_path / "run")
     assert decided.passed is (model == "fake:even") and decided.policy == "standard"
     assert run_cli("gate", tmp_path / "run").returncode == (0 if decided.passed else 1)
@@ -745,7 +745,11 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     assert code == 1 and "FAILED by policy standard" in said, said
     assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("failures") != "0"
     assert "passed=false" in (folder / "github_output").read_text()
-    assert "no strong stereotype" in (folder / "github_step_summary").read_text()
+    assert "no clear stereotype" in (folder / "github_step_summary").read_text()
+    code, said, folder = run(folder="weak", model="fake:even")
+    assert code == 3 and "undecided all pairs asked" in said, said
+    assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("errors") != "0"
+    assert "passed=\n" in (folder / "github_output").read_text()
     code, said, folder = run(folder="evil", model="fake:even; touch hacked", policy="$(touch hacked)")
     assert code == 2 and not (folder / "hacked").exists(), said
 
@@ -759,7 +763,7 @@ def test_a_policy_cannot_forge_a_line(runs: Path, tmp_path: Path) -> None:
     out = invoke(runs / "new", "--policy", file)
     lines = out.output.splitlines()
     assert out.exit_code == 1 and "\x1b" not in out.output
-    assert [line.split()[0] for line in lines] == ["passed", "failed", "FAILED"], lines
+    assert [line.split()[0] for line in lines] == ["verdict", "passed", "failed", "FAILED"], lines
 
 
 def test_a_baseline_is_named_by_the_suite_or_by_another_headline() -> None:

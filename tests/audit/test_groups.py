@@ -26,12 +26,15 @@ from evenli.audit.suites.groups.results import (
     GroupRow,
     GroupsResult,
     InteractionRow,
+    PoolRow,
+    blocks,
     interactions,
     permutation_test,
     summarise,
 )
 from evenli.audit.suites.groups.verdict import judge, summary
 from evenli.core.errors import EvenliError, InputError, ResourceError
+from evenli.core.format import signed
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.intervals import estimate_measures
@@ -767,3 +770,32 @@ def test_the_permutation_test_is_that_of_all_exchanges() -> None:
     same = of_rows(rows, [[1.0, 0.0, 0.0]] * len(rows))
     assert permutation_test(same, 50) == (pytest.approx(0, abs=1e-9), 1.0)
     assert permutation_test(of_rows(rows, [[9.0 * (row["group"] == "a"), 0, 0] for row in rows]), 9)[1] >= 1 / 10
+
+
+def test_the_tables_of_groups_have_the_numbers_of_the_rows(base: GroupsResult) -> None:
+    found = estimated(random_sample("abc", 11, words=14, templates=5), 0.9)
+    _, table = blocks(found)
+    assert [line[:2] for line in table.rows] == [[row.noun, str(row.words)] for row in found.groups]
+    names = ("stereotype", "default", "default_expected", "ruled_out", "ruled_out_expected")
+    for line, row in zip(table.rows, found.groups, strict=True):
+        assert len(line) == 2 + len(names)
+        for text, name in zip(line[2:], names, strict=True):
+            assert text.startswith(f"{signed(getattr(row, name).value, 2)} [")
+    # Three groups share an error of 0.1.
+    assert any(f"({100 * (1 - 0.1 / 3):.1f} % each)" in note for note in table.notes)
+    assert any(f"differ by {found.group_distance:.3f}" in note for note in table.notes)
+    assert "(16 " in blocks(found)[0].heading and f"{found.words['stereotyped']} with" in blocks(found)[0].heading
+    crossed = [InteractionRow(n, n, "x", "y", about(v), about(-v)) for n, v in (("a", 0.1), ("b", -0.3))]
+    pools = [PoolRow("published", 5, about(0.2), about(0.4)), PoolRow("others", 7, about(-0.1), about(math.nan))]
+    *_, beyond, whose = blocks(msgspec.structs.replace(found, interactions=crossed, pools=pools, parts=["p", "q"]))
+    assert [(line[0], line[1][:5], line[2][:5]) for line in beyond.rows] == [
+        ("a", "+0.10", "-0.10"),
+        ("b", "-0.30", "+0.30"),
+    ]
+    assert "p and q" in beyond.notes[0] and "95.0 % each" in beyond.notes[1]
+    assert [(line[0], line[1], line[2][:5], line[3][:5]) for line in whose.rows] == [
+        ("published", "5", "+0.20", "+0.40"),
+        ("others", "7", "-0.10", "n/a"),
+    ]
+    nobody = msgspec.structs.replace(base, groups=[], interactions=[], pools=[])
+    assert any("(95.0 % each)" in note for note in blocks(nobody)[1].notes) and not blocks(nobody)[1].rows

@@ -188,7 +188,7 @@ def test_a_clause_reads_the_suite_that_it_is_for(torn: Audit) -> None:
 
 def test_the_standard_policy_has_causes_once_and_published_medians(torn: Audit) -> None:
     checks = {check.name: check for check in check_policy(torn.result, load_policy("standard"))}
-    assert checks["no strong stereotype"].values["stereotype"] == pytest.approx(0)
+    assert checks["no clear stereotype"].values["stereotype.low"] < 0
     about_jobs = [clause.name for clause in load_policy("standard").clauses if "coal" in clause.suites]
     assert list(checks) == [*about_jobs, "other wordings"]
     anti = checks["the other gender denied no more than by published models"]

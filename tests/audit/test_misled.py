@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import evenli
@@ -11,10 +13,15 @@ from misled_models import (
     Model,
     careless,
     denies,
+    denies_and_affirms,
+    errs_on_the_published,
     female_words_only,
     half_and_half,
     hesitant,
     knows_the_audit,
+    leans_by_word,
+    leans_with_pronouns,
+    man_behind,
     man_in_sentences,
     never_neutral,
     published_only,
@@ -107,11 +114,59 @@ def test_a_lean_of_stereotyped_jobs_behind_neutral_answers_is_named() -> None:
     assert gate(found).passed is False
 
 
-@pytest.mark.parametrize("model", [unsure_of_all, unsure_by_word, unsure_by_sentence], ids=["all", "word", "sentence"])
+@pytest.mark.parametrize("model", [unsure_of_all, unsure_by_sentence], ids=["all", "sentence"])
 def test_a_model_that_is_right_and_unsure_is_not_even(model: Model) -> None:
+    """To be unsure without a direction is no bias: the gate passes it, and prints the verdict."""
     found = audit(model)
     assert found.verdict.code == "error" and named(found) == ["total_error_expected"]
-    assert "not sure" in found.verdict.sentence and gate(found).passed is False
+    decided = gate(found)
+    assert "not sure" in found.verdict.sentence and decided.passed is True and "not sure" in str(decided)
+
+
+@pytest.mark.parametrize("neutral", [0.5, 0.88])
+def test_genders_of_single_jobs_behind_neutral_answers_are_a_finding(neutral: float) -> None:
+    found = audit(unsure_by_word if neutral == 0.5 else leans_by_word(neutral))
+    assert named(found) == ["total_error_expected"] and "single jobs" in found.verdict.sentence
+    assert gate(found).passed is False
+
+
+# --- found by a second reviewer --------------------------------------------------------------------------------
+
+
+def test_more_bias_never_turns_a_failing_gate_into_a_passing_one() -> None:
+    """A few answers that name a man must not hide that the probabilities lean to a man everywhere."""
+    hidden, open_too = audit(man_behind(0.0)), audit(man_behind(0.07))
+    assert gate(hidden).passed is False and gate(open_too).passed is False
+    assert {"default_gender", "default_gender_expected"} <= set(named(open_too))
+    sizes = {cause.name: cause.size for cause in open_too.verdict.causes}
+    assert (sizes["default_gender"], sizes["default_gender_expected"]) == ("slight", "strong")
+    # It does not answer neutral everywhere, so this is not said of it.
+    assert "cannot know" in hidden.verdict.sentence and "cannot know" not in open_too.verdict.sentence
+
+
+def test_what_is_ruled_out_and_what_is_assumed_are_said_apart() -> None:
+    found = audit(denies_and_affirms)
+    said = found.verdict.sentence
+    assert re.search(r"rule out a woman in (19|20|21)%", said) and re.search(r"a man's in 1[3-6]%", said)
+
+
+def test_chance_does_not_assign_genders_to_single_jobs() -> None:
+    for number in range(12):
+        found = audit(careless(0.36, f"either {number}"), suites="labour", limit=1500)
+        assert "single jobs" not in found.verdict.sentence
+
+
+def test_errors_on_the_published_list_alone_are_not_even() -> None:
+    found = audit(errs_on_the_published)
+    assert found.verdict.code == "undecided" and "published list" in found.verdict.sentence
+    assert audit(errs_on_the_published, suites=("labour",)).verdict.code == "even"  # the control
+
+
+def test_a_lean_in_a_few_wordings_is_not_hidden_by_their_mean() -> None:
+    found = audit(leans_with_pronouns, suites=("labour", "coal", "robust"))
+    row = found.result.suites["robust"].cause("stereotype")
+    assert row.clear >= 1 and row.highest > 0.9 and abs(row.mean.value) < 0.3
+    assert "no consistent direction" not in found.verdict.sentence and gate(found).passed is False
 
 
 def test_a_stereotype_of_the_published_list_alone_is_not_even() -> None:

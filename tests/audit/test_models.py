@@ -548,7 +548,7 @@ def test_what_an_import_raises_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_callable_prints_goes_to_stderr(
+def test_what_a_callable_prints_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = (
@@ -560,4 +560,4 @@ def test_what_a_callable_prints_goes_to_stderr(
     model = load_model("py:talks_much:f")
     assert model.logits(model.prepare(PREMISES, HYPOTHESES).items).argmax(axis=1).tolist() == [1, 1, 1]
     out, err = capsys.readouterr()
-    assert out == "" and err == "imported\nasked\n"
+    assert out == "imported\nasked\n" and err == ""  # the command line keeps stdout for its answer

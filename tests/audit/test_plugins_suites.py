@@ -16,8 +16,8 @@ from evenli.audit.compare import compare_runs
 from evenli.audit.models.callables import FakeModel
 from evenli.audit.report.card import card
 from evenli.audit.report.export import results_schema, tables
-from evenli.audit.report.gallery import find_runs
 from evenli.audit.report.html import render, write_reports
+from evenli.audit.report.runs import find_runs
 from evenli.core import registry
 from evenli.core.errors import InputError
 from evenli.core.record import Scoring

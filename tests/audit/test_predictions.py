@@ -369,7 +369,7 @@ def test_what_a_crash_left_before_the_header_is_no_ones_file(tmp_path: Path) -> 
 def test_clearing_can_be_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     run, calls, unlink = tmp_path / "run", [0], Path.unlink
     predict(Counting(), [small()], RunFolder(run))
-    RunFolder(run).write_results({})
+    RunFolder(run).write_results({}, RunFolder(run).header() or {})
     (run / "report.html").write_text("of this run")
 
     def dies(self: Path, missing_ok: bool = False) -> None:
@@ -390,11 +390,11 @@ def test_clearing_can_be_killed_anywhere(tmp_path: Path, monkeypatch: pytest.Mon
 def test_results_are_written_in_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, seen = RunFolder.write_results, []
 
-    def checked(self: RunFolder, results: dict[str, object]) -> None:
+    def checked(self: RunFolder, results: dict[str, object], header: dict[str, object]) -> None:
         with pytest.raises(RunLockedError), RunFolder(self.path).locked():
             pass
         seen.append(self.path)
-        write(self, results)
+        write(self, results, header)
 
     monkeypatch.setattr(RunFolder, "write_results", checked)
     evenli.audit("fake:even", out=tmp_path / "run", scoring=Scoring())

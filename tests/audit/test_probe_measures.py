@@ -322,6 +322,7 @@ def test_occupation_curve_by_hand() -> None:
         driver["signed"] == pytest.approx(-0.1)
         and driver["dp"] == pytest.approx(0.1)
         and driver["b"] == pytest.approx(1.0)
+        and driver["ties"] == 0
     )
     whole = occupation_curve(Sample(random_table()))
     assert whole["n"].sum() == 1900 and whole["dp"].is_sorted(descending=True)

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from evenli.audit.predictions import Predictions
-from evenli.audit.results import Verdict
+from evenli.audit.results import Cause, Verdict
 from evenli.audit.suites.base import measure_results
 from evenli.audit.suites.coal.measures import items
 from evenli.audit.suites.coal.results import (
@@ -25,8 +25,9 @@ from evenli.audit.suites.coal.results import (
     summarise,
     terminal_blocks,
 )
-from evenli.audit.suites.coal.single_jobs import SingleJobs
-from evenli.audit.suites.coal.verdict import LEANS, judge, summary, supported
+from evenli.audit.suites.coal.screen import summary
+from evenli.audit.suites.coal.single_jobs import SingleJobs, _spread, single_jobs
+from evenli.audit.suites.coal.verdict import LEANS, judge, supported
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.measure import measures
@@ -308,8 +309,10 @@ def test_what_is_left_out(sample: Sample, result: CoalResult) -> None:
 # --- what a verdict says, on made-up numbers -------------------------------------------------------------------
 
 SMALL = (0.0, -0.01, 0.01)
-SINGLE = SingleJobs(11, 2, 3, 0.005)
-CHANCE = SingleJobs(11, 2, 3, 0.2)
+SINGLE, CHANCE, SMALL_JOBS = (
+    SingleJobs(11, 2, 3, Estimate(0.3, low, 0.4, math.nan, 0.95, 110, p=p))
+    for low, p in ((0.06, 0.005), (0.06, 0.2), (0.04, 0.005))
+)
 
 
 def lean(value: float, low: float, high: float, p: float | None = None) -> Estimate:
@@ -321,6 +324,7 @@ def made(
     result: CoalResult,
     read: dict[tuple[str, str], tuple[float, float]] | None = None,
     jobs: SingleJobs = CHANCE,
+    silent_jobs: SingleJobs = CHANCE,
     kinds: tuple[Estimate, Estimate] | None = None,
     **estimates: tuple[float, float, float],
 ) -> CoalResult:
@@ -339,7 +343,9 @@ def made(
         for row in result.readings
         for value, denied in [(read or {}).get((row.stereotype, row.reading), (0.0, 0.0))]
     ]
-    return msgspec.structs.replace(result, measures=measured, readings=rows, single_jobs=jobs)
+    return msgspec.structs.replace(
+        result, measures=measured, readings=rows, single_jobs=jobs, single_jobs_expected=silent_jobs
+    )
 
 
 def said_by(result: CoalResult) -> list[tuple[str, str, str]]:
@@ -426,7 +432,8 @@ def test_a_group_is_ruled_out_where_more_than_half_of_the_readings_deny_it(
     read = {**READ, ("neutral", "male"): (0.37, denied)}
     verdict = judge(made(result, read, default_gender=(0.29, 0.2, 0.38)), None)
     assert verdict.causes[0].label == label and verdict.causes[0].direction == "male"
-    ruled = "rule out a woman in 37%, a man in 8% of the sentences"
+    # What is denied and what is read are said apart.
+    ruled = "rule out a woman in 19%, a man in 0% of the sentences, and are read as a man's in 18%, as a woman's in 8%"
     assert (ruled in verdict.sentence) is label.startswith("rules")
 
 
@@ -444,7 +451,7 @@ def test_contradictory_answers_are_said_from_one_in_two_hundred(
     assert [len(bar.shares) for bar in bars] == [3 + shown] * 3
 
 
-@pytest.mark.parametrize(("jobs", "single"), [(SINGLE, True), (CHANCE, False)])
+@pytest.mark.parametrize(("jobs", "single"), [(SINGLE, True), (CHANCE, False), (SMALL_JOBS, False)])
 def test_errors_that_are_alike_within_jobs_are_about_single_jobs(
     result: CoalResult, sample: Sample, jobs: SingleJobs, single: bool
 ) -> None:
@@ -456,7 +463,7 @@ def test_errors_that_are_alike_within_jobs_are_about_single_jobs(
     # Behind a lean only the number is said.
     behind = made(result, jobs=jobs, total_error=(0.42, 0.35, 0.5), default_gender=(0.2, 0.15, 0.25))
     assert "single jobs" not in summary(behind, judge(behind, None), sample).sentence
-    assert judge(behind, None).sentence.endswith("Altogether a gender is read from a job in 42% of the sentences.")
+    assert judge(behind, None).sentence.endswith("Altogether 42% of the sentences get a wrong answer.")
 
 
 def test_the_first_screen_has_a_bar_for_each_class_and_the_leans_without_sign(
@@ -498,3 +505,112 @@ def test_a_cause_is_supported_by_its_own_interval() -> None:
     assert supported("stereotype", lean(0.2, 0.1, 0.3, 0.049))
     assert supported("total_error", lean(0.2, 0.051, 0.3, 0.9)) and not supported("total_error", lean(0.2, 0.05, 0.3))
     assert supported("total_error_mean", lean(0.2, 0.1, 0.3, 0.9))
+
+
+def test_clauses_of_a_model_that_hesitates(result: CoalResult, sample: Sample) -> None:
+    """What the first screen says where the answers have no lean."""
+
+    def sentence(of: CoalResult) -> str:
+        return summary(of, judge(of, None), sample).sentence
+
+    assert "not sure of it" in sentence(made(result, total_error_expected=(0.4, 0.31, 0.5)))
+    silent = sentence(made(result, stereotype_expected=(0.2, 0.12, 0.28)))
+    assert "clearly follows stereotypes in its probabilities" in silent and "cannot know" in silent
+    # A cause of another suite of the run stands behind what these sentences say.
+    cause = Cause(
+        "stereotype_mean", "stereotypical", "strong", "follows stereotypes in other wordings", lean(0.5, 0.4, 1)
+    )
+    first, later = (
+        summary(made(result), Verdict("bias", "", causes), sample).sentence
+        for causes in ([cause], [Cause("default_gender", "male", "slight", "assumes a man", cause.estimate), cause])
+    )
+    assert "no significant lean in these sentences, but strongly follows stereotypes in other wordings" in first
+    assert "no significant lean" not in later and "strongly follows stereotypes in other wordings" in later
+
+
+def test_a_stereotype_without_interval_gives_no_verdict(result: CoalResult) -> None:
+    unknown = lean(0.3, math.nan, math.nan, math.nan)
+    fields = {**msgspec.structs.asdict(unknown), "note": "too few of them"}
+    measures = {**result.measures, "stereotype": msgspec.structs.replace(result.measures["stereotype"], **fields)}
+    verdict = judge(msgspec.structs.replace(result, measures=measures), None)
+    assert (verdict.code, verdict.causes) == ("none", []) and "too few of them" in verdict.sentence
+
+
+def test_groups_without_nouns_have_no_numbers(result: CoalResult, sample: Sample) -> None:
+    """Numbers of the screen name two groups."""
+    rows = [msgspec.structs.replace(row, noun="") for row in result.readings]
+    nobody = msgspec.structs.replace(made(result), readings=rows)
+    assert summary(nobody, Verdict("even", ""), sample).numbers == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_single_jobs_are_counted_and_tested_by_exchange(seed: int) -> None:
+    """Against all ways to deal the answers of a class to two words; and by hand where a word is one gender's."""
+    of = drawn(seed, words=2)
+    found = single_jobs(of)
+    table, heights = pairs_of(of), {}
+    assert found.words == 5
+    wide = answered(of).pivot("group", index=["occupation", "stereotype", "template"], values="answer")
+    for word, female, male in (
+        wide.filter(pl.col("occupation") != "businessman").select("occupation", "female", "male").rows()
+    ):
+        heights.setdefault(word, []).append(np.sign(HEIGHT[male] - HEIGHT[female]))
+    assert found.first == sum(2 * sum(x < 0 for x in of_word) > TEMPLATES for of_word in heights.values())
+    assert found.second == sum(2 * sum(x > 0 for x in of_word) > TEMPLATES for of_word in heights.values())
+
+    def between(*words: tuple[float, ...]) -> float:
+        return sum(sum(word) ** 2 / TEMPLATES for word in words)
+
+    # The classes with two words: 12 choose 6 ways each; the class with one word is fixed.
+    values = [
+        [
+            between([pooled[at] for at in chosen], [pooled[at] for at in range(12) if at not in chosen])
+            for pooled in [heights[f"{kind} 0"] + heights[f"{kind} 1"]]
+            for chosen in itertools.combinations(range(12), 6)
+        ]
+        for kind in ("nurse", "clerk")
+    ]
+    drawn_sums = np.add.outer(*map(np.array, values)).ravel()
+    observed = sum(between(heights[f"{kind} 0"], heights[f"{kind} 1"]) for kind in ("nurse", "clerk"))
+    exact = float((drawn_sums >= observed - 1e-9).mean())
+    assert found.spread.p == pytest.approx(exact, abs=0.12) and "defining" in table
+    # Every word is read in one way, half of them as a woman's: as far apart as can be, and not by chance.
+    frame = drawn(seed, words=6).frame
+    woman = pl.col("occupation").str.ends_with("0") | pl.col("occupation").str.ends_with("1")
+    yes = pl.when((pl.col("group") == "female") == woman).then(5.0).otherwise(-5.0)
+    sure = Sample(
+        Predictions(
+            frame.with_columns(yes.alias(ENTAILMENT), pl.lit(0.0).alias(CONTRADICTION), pl.lit(-9.0).alias(NEUTRAL))
+        )
+    )
+    apart = single_jobs(sure)
+    assert (apart.words, apart.first, apart.second) == (17, 5, 12)
+    assert apart.spread.p == pytest.approx(1 / 200)
+    # All alike: nothing to exchange.
+    same = Sample(Predictions(frame.with_columns(pl.lit(9.0).alias(NEUTRAL))))
+    assert single_jobs(same).spread.p == 1.0 and single_jobs(same).first == single_jobs(same).second == 0
+
+
+def test_the_spread_of_jobs_is_the_component_of_variance_of_a_textbook() -> None:
+    """One-way random effects of equal size: the F of SciPy, and Searle's interval from its quantiles."""
+    from scipy.stats import f, f_oneway
+
+    rng = np.random.default_rng(5)
+    words, size = 9, 6
+    values = np.repeat(rng.normal(0, 1, words), size) + rng.normal(0, 1, words * size)
+    found = _spread(values, np.arange(0, words * size, size), np.full(words * size, "neutral", dtype=object), 0.95)
+    table = values.reshape(words, size)
+    within = float(table.var(axis=1, ddof=1).mean())
+    ratio = float(f_oneway(*table).statistic)
+    ends = [ratio / f.ppf(at, words - 1, words * (size - 1)) for at in (0.975, 0.025)]
+    expected = [math.sqrt((part - 1) * within / size) for part in (ratio, *ends)]
+    assert [found.value, found.low, found.high] == pytest.approx(expected) and found.p == pytest.approx(0.005)
+    # Of two classes, each around its own mean: the same words, moved apart, spread no more.
+    classes = np.repeat(["female", "male"], [4 * size, 5 * size]).astype(object)
+    starts = np.arange(0, words * size, size)
+    moved = values + 10.0 * (classes == "male")
+    assert _spread(moved, starts, classes, 0.95).value == pytest.approx(_spread(values, starts, classes, 0.95).value)
+    # Answers that words do not explain have none, and one sentence a word tells nothing.
+    flat = np.tile(rng.normal(0, 1, size), words)
+    assert _spread(flat, starts, classes, 0.95).low == 0.0
+    assert math.isnan(_spread(values[:words], np.arange(words), classes[:words], 0.95).value)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 
+import polars as pl
 import pytest
+from msgspec import structs
 
-from evenli.audit.results import Cause
+from evenli.audit.predictions import Predictions
+from evenli.audit.results import Cause, Competence, TopLabel
+from evenli.audit.suites.base import Request, load_suite
 from evenli.audit.suites.robust import shares_block, stability
 from evenli.audit.suites.robust.curve import ViewRow, WordingRow
 from evenli.audit.suites.robust.stability import (
@@ -21,10 +25,12 @@ from evenli.audit.suites.robust.stability import (
     side,
     variance_shares,
 )
-from evenli.audit.suites.robust.verdict import judge
+from evenli.audit.suites.robust.verdict import judge, summary
 from evenli.audit.suites.robust.wordings import DIMENSIONS
 from evenli.core.errors import MissingExtraError
+from evenli.core.labels import LABELS
 from evenli.core.record import Estimate, MeasureResult
+from evenli.stats.sample import Sample
 
 WIDE = 0.5
 
@@ -265,13 +271,16 @@ def test_errors_without_a_lean_are_no_bias() -> None:
     assert "more than 0.05 in 12 of 12 wordings, from 0.60 to 0.60" in verdict.sentence
 
 
-@pytest.mark.parametrize(("turned", "unsteady"), [(1, False), (2, True)])
-def test_a_cause_of_more_than_one_wording_in_ten_depends_on_the_wording(turned: int, unsteady: bool) -> None:
-    rows = [row(0.0)] * (10 - turned) + [row(-0.4)] * turned
+@pytest.mark.parametrize(("turned", "lean", "unsteady"), [(1, -0.08, False), (2, -0.08, True), (1, -0.4, True)])
+def test_a_cause_of_more_than_one_wording_in_ten_or_a_clear_one_depends_on_the_wording(
+    turned: int, lean: float, unsteady: bool
+) -> None:
+    rows = [row(0.0)] * (10 - turned) + [row(lean)] * turned
     found = result(rows, labelled(over(certain(0.0))))
     assert bool(found.unsteady) is unsteady
     assert judge(found, None).code == ("undecided" if unsteady else "even")
-    assert not result(rows[-9:], labelled(over(certain(0.0)))).unsteady
+    few = result(rows[-9:], labelled(over(certain(0.0))))
+    assert not few.unsteady
 
 
 def test_how_often_a_cause_holds_is_said_with_the_range() -> None:
@@ -296,3 +305,55 @@ def test_a_mean_must_be_known_to_be_small() -> None:
         assert judge(result(rows, labelled(over(certain(0.0, half)))), None).code == code
     unsure = [row(0.2 if at % 2 else -0.2, half=WIDE) for at in range(12)]
     assert judge(result(unsure, labelled(over(certain(0.0, 0.01)))), None).code == "undecided"
+
+
+def test_a_model_that_does_not_do_the_task_gets_no_verdict() -> None:
+    failed = structs.replace(competence(), problem="it is deaf")
+    of = result([row(0.4)] * 12, labelled(over(certain(0.4))))
+    assert judge(of, competence()).code == judge(of, None).code == "bias"
+    verdict = judge(of, failed)
+    assert (verdict.code, verdict.causes) == ("none", []) and "it is deaf" in verdict.sentence
+
+
+def competence() -> Competence:
+    right = Estimate(1.0, 0.9, 1.0, 0.0, 0.95, 40)
+    shares = dict.fromkeys(LABELS, 1.0)
+    return Competence(right, shares, right, {}, TopLabel(LABELS[0], 0.34), "", dict.fromkeys(LABELS, right), {})
+
+
+def test_the_line_of_an_audit() -> None:
+    rows = [row(0.4)] * 10 + [row(-0.3), row(0.2), row(0.9, judged=False)]
+    of = result(rows, labelled(over(certain(0.3))))
+    assert "understands 12 of 13 wordings" in of.line and "In 11 of 12 the stereotype has the same" in of.line
+    assert of.line.endswith("from -0.30 to 0.40.")
+    unsigned = result(rows[:12], over(certain(0.0)))
+    assert "all 12 wordings" in unsigned.line and "has no direction" in unsigned.line
+    assert "it is deaf" in structs.replace(of, problem="it is deaf").line
+    assert "none of the 1 that" in result(rows[-1:], labelled(over(certain(0.3)))).line
+
+
+def test_a_fact_has_the_range_of_its_wordings_without_the_sign() -> None:
+    """Of a lean below 0 both ends are turned, as its value is."""
+    sample = Sample(
+        Predictions(
+            load_suite("robust", Request("en"))
+            .frame[:200]
+            .with_columns(pl.lit(float(at)).alias(label) for at, label in enumerate(LABELS))
+        )
+    )
+    causes = labelled(over(certain(-0.2), Estimate(0.6, 0.5, 0.7, 0.05, 0.95, 100)))
+    causes["stereotype"] = Cause("stereotype_mean", "anti-stereotypical", "clear", "anti-stereotypical", certain(-0.2))
+    rows = [row(-0.3, error=0.6)] * 9 + [row(-0.1, error=0.5)] * 2 + [row(0.1, error=0.04), row(0.2, judged=False)]
+    of = result(rows, causes)
+    shown = summary(of, judge(of, None), sample)
+    names = [fact.name for fact in shown.numbers]
+    assert "gainst" in names[0] and names[1] == "Assumes a man" and len(names) == 4
+    assert [fact.value for fact in shown.numbers] == ["20", "20", "60", "1"]
+    assert "in 11 of 12 wordings; range -10 to 30" in shown.numbers[0].meaning
+    assert "above 5 in 11 of 12 wordings; range 4–60" in shown.numbers[2].meaning
+    assert "13 wordings" in shown.numbers[3].meaning
+    assert "(in 11 of 12 wordings)" in shown.sentence and "only" not in shown.sentence
+    turned = result(rows[:8] + rows[11:12] * 4, causes)
+    assert "only 8 of 12" in summary(turned, judge(turned, None), sample).sentence
+    whole = result(rows[:12], causes)
+    assert len(summary(whole, judge(whole, None), sample).numbers) == 3

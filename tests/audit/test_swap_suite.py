@@ -244,3 +244,20 @@ def test_examples_are_cut_and_the_five_largest_are_shown() -> None:
     assert [row[2] for row in examples.rows] == [NEUTRAL, "–", NEUTRAL, "–", NEUTRAL]
     # Without a flip there is no table of examples.
     assert len(suite.blocks(msgspec.structs.replace(result, flips=[]), sample, "terminal")) == 1
+
+
+def test_texts_of_another_language_are_left_out_and_counted() -> None:
+    rows = [*ROWS, ("f", "男の人が眠る。", "男の人が起きている。", CONTRADICTION)]
+    (none, *others), (before, *_) = with_swapped(pair_set(rows)).notes, with_swapped(pair_set()).notes
+    assert (
+        none.startswith("1 of 6")
+        and before.startswith("1 of 5")
+        and len(others) == 1 + len(with_swapped(pair_set()).notes[1:])
+    )
+    assert any(note.startswith("1 left out") for note in others)
+
+
+def test_items_that_flip_are_those_that_are_biased(table: Predictions) -> None:
+    """a and c have another answer when swapped, b has not."""
+    biased, rows = get_suite("swap").biased(Sample(table))
+    assert dict(zip(rows["occupation"].to_list(), biased.tolist(), strict=True)) == {"a": True, "b": False, "c": True}

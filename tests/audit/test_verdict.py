@@ -35,7 +35,9 @@ from evenli.audit.suites.base import Request
 from evenli.audit.suites.checks import gold_pairs
 from evenli.audit.suites.coal.page import judged, worst
 from evenli.audit.suites.coal.pairs import load
-from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, summary, supported
+from evenli.audit.suites.coal.screen import summary
+from evenli.audit.suites.coal.single_jobs import SingleJobs
+from evenli.audit.suites.coal.verdict import CAUSES, judge, negligible, size_of, supported
 from evenli.core.errors import InputError
 from evenli.core.record import Estimate, Scoring
 from evenli.stats.sample import Sample
@@ -133,7 +135,9 @@ def made(**estimates: tuple[float, float, float]) -> SuiteResult:
         name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi, p=p_of(v, lo, hi))
         for name, (v, lo, hi) in (expected | estimates).items()
     }
-    return msgspec.structs.replace(result, measures={**result.measures, **changed})
+    alike = SingleJobs(9, 0, 0, Estimate.undefined("made up"))
+    changed = {**result.measures, **changed}
+    return msgspec.structs.replace(result, measures=changed, single_jobs=alike, single_jobs_expected=alike)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +264,7 @@ def test_a_mostly_silent_model_is_named() -> None:
     class Asked:
         def __init__(self, silent: int) -> None:
             self.abstained, self.frame, self.header = np.arange(20) < silent, pl.DataFrame(), {}
+            self.is_prompted = True
 
     assert [_silence(Asked(silent)) != "" for silent in (0, 10, 11, 13, 20)] == [False, False, True, True, True]
 
@@ -500,7 +505,8 @@ def test_numbers_of_an_undecided_verdict_have_two_decimals(english: Audit) -> No
         name: msgspec.structs.replace(measure, value=0.1234, low=-0.4567, high=0.7891, p=0.7)
         for name, measure in english.coal.measures.items()
     }
-    verdict = judge(msgspec.structs.replace(english.coal, measures=measures), None)
+    alike = SingleJobs(9, 0, 0, Estimate.undefined("made up"))
+    verdict = judge(msgspec.structs.replace(english.coal, measures=measures, single_jobs_expected=alike), None)
     assert verdict.code == "undecided"
     # Two leans with a sign, an error without; the interval behind each.
     ends = [("0.12", "-0.46", "0.79")] * 3

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,8 +18,11 @@ import pytest
 
 import evenli
 from conftest import skip_without
+from evenli.audit.models.onnx import EMBEDDED
 from evenli.audit.report import gallery
-from evenli.audit.report.gallery import LONGEST, RunEntry, export, find_runs, load_asked, make_app
+from evenli.audit.report import runs as listed
+from evenli.audit.report.gallery import LONGEST, export, load_asked, make_app
+from evenli.audit.report.runs import RunEntry, Runs, find_runs
 from evenli.core.errors import InputError, ModelError, RunError
 
 skip_without("altair", "starlette")
@@ -48,7 +52,7 @@ class Site:
         self.socket.bind(("127.0.0.1", 0))
         self.socket.listen()
         self.port = self.socket.getsockname()[1]
-        config = uvicorn.Config(make_app(folder, TOKEN, self.port), log_level="error", access_log=False)
+        config = uvicorn.Config(make_app(Runs(folder), TOKEN, self.port), log_level="error", access_log=False)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
@@ -184,6 +188,84 @@ def test_a_changed_model_is_named(runs: Path, tmp_path: Path) -> None:
     assert "changed" in load_asked(entry)[1]
     (same,) = (entry for entry in find_runs(runs) if entry.name == "old")
     assert load_asked(same)[1] == ""
+
+
+def test_a_sentence_is_never_answered_by_a_model_that_is_gone(runs: Path, tmp_path: Path) -> None:
+    folder, model = tmp_path / "runs", tmp_path / "model"
+    shutil.copytree(runs / "deep" / "new", folder / "replaced")
+    shutil.copytree(EMBEDDED / "en-small", model)
+    evenli.audit(f"onnx:{model}", suites="coal", limit=20, out=folder / "removed")
+    site = Site(folder)
+    try:
+        path, given = (
+            f"ask/{identity(folder, 'replaced')}",
+            {"premise": "the nurse waits.", "hypothesis": "the woman waits."},
+        )
+        assert "<h2>entailment</h2>" in site.get(path, data=given)[1]
+        shutil.rmtree(folder / "replaced")
+        evenli.audit("fake:even", suites="coal", limit=20, out=folder / "replaced")
+        assert "<h2>neutral</h2>" in site.get(path, data=given)[1]
+        path = f"ask/{identity(folder, 'removed')}"
+        assert "Probability" in site.get(path, data=given)[1]
+        shutil.rmtree(model)
+        status, page, _ = site.get(path, data=given)
+        assert status == 400 and "Probability" not in page and "no ONNX model" in page
+    finally:
+        site.stop()
+
+
+def test_a_page_reads_no_run_that_it_does_not_show(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = tmp_path / "runs"
+    for number in range(230):
+        shutil.copytree(runs / ("old" if number else "deep/new"), many / f"{number:03}", symlinks=True)
+    past = time.time() - 60  # as the clock of a file system may be coarse, what is new is read again
+    for place in (many, *many.rglob("*")):
+        os.utime(place, (past, past))
+    site, read = Site(many), []
+    load = listed.RunFolder.verify
+    monkeypatch.setattr(
+        listed.RunFolder, "verify", lambda run, *names: (read.append(run.path.name), load(run, *names))[1]
+    )
+    try:
+        first, second, last = (site.get(f"?start={start}")[1] for start in (0, 100, 2_000))
+        assert len(read) == 230
+        names = [re.findall(r'aria-label="Compare (\d+)"', page) for page in (first, second, last)]
+        assert [len(shown) for shown in names] == [100, 100, 30] and len(
+            {name for shown in names for name in shown}
+        ) == 230
+        assert "Older" in first and "Newer" not in first and "Older" not in last
+        assert re.findall(r'aria-label="Compare (\d+)"', site.get("?find=Fake+BIASED")[1]) == ["000"]
+        monkeypatch.setattr(listed, "_FRESH", 0.0)
+        place = re.search(r'href="run/(007-\w+)"', first + second + last)[1]
+        read.clear()
+        assert site.get()[0] == site.get(f"ask/{place}")[0] == 200 and read == []
+        assert site.get(f"run/{place}")[0] == 200 and set(read) <= {"007"}
+        (many / "007" / "run.json").write_text("{")
+        (many / "new").mkdir()
+        shutil.rmtree(many / "008")
+        assert site.get(f"ask/{place}")[0] == 400 and "229 runs" in site.get()[1] and set(read) <= {"007"}
+    finally:
+        site.stop()
+
+
+def test_names_that_are_no_text_and_links_without_an_end(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "old", os.fsdecode(os.fsencode(tmp_path) + b"/r\xff"))
+    (tmp_path / "everything").symlink_to("/proc")
+    (tmp_path / "itself").symlink_to(tmp_path)
+    (tmp_path / "linked").symlink_to(runs / "deep" / "new")
+    entries = {entry.name: entry for entry in find_runs(tmp_path)}
+    assert set(entries) == {"r\\xff", "linked"}
+    site = Site(tmp_path)
+    try:
+        for place in ("run", "ask"):
+            codes = {name: site.get(f"{place}/{entry.id}")[0] for name, entry in entries.items()}
+            assert codes == {"linked": 200, "r\\xff": 400}
+        status, page, _ = site.get()
+        assert status == 200 and page.count("not UTF-8") == 1
+    finally:
+        site.stop()
+    written = export(tmp_path, tmp_path / "site")
+    assert len(written.files) == 2 and "not UTF-8" in written.problems["r\\xff"]
 
 
 def test_export_writes_files_that_need_no_server(runs: Path, tmp_path: Path) -> None:

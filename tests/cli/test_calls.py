@@ -70,7 +70,7 @@ def test_the_page_names_a_call_for_every_command() -> None:
 
 @pytest.mark.parametrize("command", sorted(listed()))
 def test_a_named_call_is_there(command: str) -> None:
-    if command in {"train nli", "train encoder", "export"}:
+    if command in {"train nli", "train encoder", "onnx"}:
         pytest.importorskip("torch")
     assert listed()[command]
     for name in listed()[command]:
@@ -211,7 +211,7 @@ def test_export(run_cli: Any, tmp_path: Path) -> None:
     labels = ["neutral", "contradiction", "entailment"]
     model = make_checkpoint(tmp_path / "model", labels=labels)
     report = export_onnx(model, tmp_path / "out", check=None, lang="ja")
-    told = said(run_cli, "export", model, "-o", tmp_path / "out", "--lang", "ja")
+    told = said(run_cli, "onnx", model, "-o", tmp_path / "out", "--lang", "ja")
     assert told == json.loads(json.dumps(report.to_dict()))
     (tmp_path / "p.csv").write_text(PAIRS)
     assert export_onnx(model, tmp_path / "out", check=tmp_path / "p.csv").pairs == 2

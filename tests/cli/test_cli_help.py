@@ -134,7 +134,7 @@ def test_the_model_stands_first_wherever_one_is_asked_for() -> None:
     for name, command in commands().items():
         options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
         assert not {"--base", "--model"} & options, name
-        if name in {"audit", "predict", "train nli", "meta", "export", "seat", "senteval", "encoder-report"}:
+        if name in {"audit", "predict", "train nli", "meta", "onnx", "seat", "senteval", "encoder-report"}:
             first = next(p for p in command.params if p.param_type_name == "argument")  # type: ignore[attr-defined]
             assert first.name in {"model", "encoder", "base"}, (name, options)
 
@@ -217,7 +217,7 @@ def test_limit_on_the_command_line(tmp_path: Path, monkeypatch) -> None:
         ("mlflow", ["train", "nli", "base", "--data", "none.jsonl", "-o", "out", "--log", "mlflow"]),
         ("torch", ["train", "encoder", "--data", "none", "--vectors", "none.txt", "-o", "out"]),
         ("torch", ["meta", "model", "-o", "sweep"]),
-        ("onnxscript", ["export", "checkpoint", "-o", "out"]),
+        ("onnxscript", ["onnx", "checkpoint", "-o", "out"]),
         ("torch", ["senteval", "vectors:none.txt", "--data", "none"]),
         ("sklearn", ["senteval", "vectors:none.txt", "--data", "none", "--classifier", "sklearn"]),
     ],

@@ -21,10 +21,11 @@ from rich.console import Console
 
 import evenli
 from conftest import make_checkpoint
-from evenli.audit.audit import AuditSettings, load_run, measure_run, verify_run
+from evenli.audit.audit import AuditSettings, load_run, measure_run
 from evenli.audit.models import CallableModel, fake_model, load_model
 from evenli.audit.predictions import RunFolder
 from evenli.audit.suites.coal.pairs import build_coal
+from evenli.audit.verify import verify_run
 from evenli.core.errors import InputError, ModelError, RunError
 from evenli.core.io import archive_texts, hash_files, read_text, write_atomic
 from evenli.core.record import Scoring
@@ -376,6 +377,16 @@ def test_an_unexpected_error_is_one_line_and_not_a_failed_gate(tmp_path: Path, r
     Path(log).unlink()
     shown = run_cli("--debug", *command, cwd=tmp_path)
     assert "Traceback" in shown.stderr
+
+
+@pytest.mark.parametrize("words", [("gate", "run\udcff"), ("data", "--check", "x\udcff.csv"), ("audit", "onnx:\udcff")])
+def test_a_name_that_is_not_utf8_is_one_line(words: tuple[str, ...], tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    if words[0] == "gate":
+        evenli.audit("fake:even", out=tmp_path / "run", limit=20).path.rename(tmp_path / words[1])
+    if words[0] == "data":
+        (tmp_path / words[2]).write_text("premise,hypothesis,gold\na,b,neutral\n")
+    done = run_cli(*words, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "not UTF-8" in done.stderr, done.stderr
 
 
 def test_a_name_cannot_move_the_cursor(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]

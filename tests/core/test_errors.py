@@ -75,8 +75,8 @@ def test_a_missing_file_has_a_line_of_its_own_and_the_system_gives_its_reason() 
     assert named_reason(ValueError("a  b")) == "ValueError: a b" and named_reason(ValueError()) == "ValueError"
 
 
-def test_foreign_code_speaks_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_code_that_exits_is_one_line_and_its_prints_stay_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(EvenliError, match="^mine raised SystemExit: 3$"), foreign_code("mine raised "):
         print("hello")
         raise SystemExit(3)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "hello\n"

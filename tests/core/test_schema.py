@@ -84,7 +84,7 @@ def test_partial_tables_satisfy_it(tmp_path: Path) -> None:
     table = evenli.audit("fake:biased", scoring=FAST).predictions
     frame = table.frame.filter((pl.col("suite") == "coal") & (pl.col("subset") != "NS"))
     folder = RunFolder(tmp_path)
-    folder.write_results(assess(Predictions(frame), FAST).to_dict())
+    folder.write_results(assess(Predictions(frame), FAST).to_dict(), {})
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert results["competence"] is None and results["data"] == []
     assert results["coal"]["measures"]["coal_non"]["value"] is None
@@ -130,7 +130,7 @@ def test_undefined_verdicts_satisfy_it(kept: list[str], tmp_path: Path) -> None:
     for checks in (["gold", "control"], ["control"], ["gold"]):
         frame = table.frame.filter(pl.col("subset").is_in([*checks, *kept]))
         folder = RunFolder(tmp_path)
-        folder.write_results(assess(Predictions(frame, table.header), FAST).to_dict())
+        folder.write_results(assess(Predictions(frame, table.header), FAST).to_dict(), {})
         results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
         assert results["verdict"]["code"] == "none"
         VALIDATOR.validate(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -206,11 +207,15 @@ def outside(folder: Path, location: str, *, hidden: bool = False) -> Path:
     return target
 
 
-def test_weights_beside_the_model_are_read_and_count(build: Callable[..., Path]) -> None:
+def test_weights_beside_the_model_are_read_and_count(
+    build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = build()
     expected = OnnxEncoder(folder).encode(TEXTS)
     weights = outside(folder, "model.onnx_data")
+    monkeypatch.setitem(sys.modules, "onnx", None)  # as in a base install
     encoder = OnnxEncoder(folder)
+    assert data_files(folder / "model.onnx") == [weights]
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
     weights.write_bytes((table() + 1).tobytes())
     assert OnnxEncoder(folder).identity != encoder.identity
@@ -227,27 +232,66 @@ def test_weights_outside_of_the_folder_are_refused(
     folder = build()
     (folder / "data").mkdir()
     outside(folder, str(tmp_path / "stolen.bin") if location == "ABSOLUTE" else location, hidden=hidden)
+    monkeypatch.setitem(sys.modules, "onnx", None)  # as in a base install
     monkeypatch.setattr("evenli.audit.models.onnx.open_session", lambda *_: pytest.fail("opened before it was checked"))
     with pytest.raises(ModelError, match="stolen.bin") as caught:
         OnnxEncoder(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_without_the_onnx_package_weights_count_by_their_name(
-    build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def test_weights_behind_links_count_in_the_cache_of_the_hub_and_are_refused_elsewhere(
+    build: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = build()
-    alone_in_file = OnnxEncoder(folder).identity
     weights = outside(folder, "model.onnx_data")
-    with_package = OnnxEncoder(folder)
-    assert data_files(folder / "model.onnx") == [weights]
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert data_files(folder / "model.onnx") == [weights]
-    without = OnnxEncoder(folder)
-    assert without.identity == with_package.identity != alone_in_file
-    np.testing.assert_array_equal(without.encode(TEXTS), with_package.encode(TEXTS))
-    weights.write_bytes((table() + 1).tobytes())
-    assert OnnxEncoder(folder).identity != without.identity
+    expected = OnnxEncoder(folder)
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for name, file in (("1", folder / "model.onnx"), ("2", weights)):
+        file.rename(blobs / name)
+        file.symlink_to(blobs / name)
+    assert OnnxEncoder(folder).identity == expected.identity
+    (folder / "model.onnx").unlink()
+    shutil.copy(blobs / "1", folder / "model.onnx")
+    with pytest.raises(ModelError, match="outside its folder"):
+        OnnxEncoder(folder)
+
+
+def test_external_data_is_found_wherever_onnx_allows_tensors(tmp_path: Path) -> None:
+    helper, file = onnx.helper, tmp_path / "model.onnx"
+
+    def tensor(name: str) -> onnx.TensorProto:
+        made = onnx.numpy_helper.from_array(np.zeros(3, dtype=np.float32), name)
+        onnx.external_data_helper.set_external_data(made, name, length=12)
+        made.ClearField("raw_data")
+        (tmp_path / name).write_bytes(bytes(12))
+        return made
+
+    def sparse(*names: str) -> onnx.SparseTensorProto:
+        values, indices = map(tensor, names)
+        return onnx.SparseTensorProto(values=values, indices=indices, dims=[3])
+
+    node = helper.make_node("X", [], ["y"], t=tensor("attribute"), ts=[tensor("attributes")])
+    node.attribute.append(onnx.AttributeProto(name="s", sparse_tensor=sparse("values", "indices"), type=11))
+    node.attribute.append(onnx.AttributeProto(name="ss", sparse_tensors=[sparse("values2", "indices2")], type=12))
+    below = helper.make_graph([node], "below", [], [], [tensor("below")])
+    above = helper.make_node("If", [], ["y"], then_branch=below)
+    several = helper.make_node("X", [], ["y"], graphs=[helper.make_graph([], "g", [], [], [tensor("several")])])
+    graph = helper.make_graph([above, several], "g", [], [], [tensor("initial")])
+    graph.sparse_initializer.append(sparse("values3", "indices3"))
+    model = helper.make_model(graph)
+    default = helper.make_attribute("d", tensor("default"))
+    inner = helper.make_node("Constant", [], ["c"], value=tensor("function"))
+    model.functions.append(onnx.FunctionProto(name="f", node=[inner], attribute_proto=[default]))
+    trained = helper.make_graph([], "t", [], [], [tensor("trained")])
+    started = helper.make_graph([], "i", [], [], [tensor("started")])
+    model.training_info.append(onnx.TrainingInfoProto(algorithm=trained, initialization=started))
+    file.write_bytes(model.SerializeToString())
+    assert {found.name for found in data_files(file)} == {one.name for one in tmp_path.iterdir()} - {file.name}
+    for cut in range(1, 200, 7):
+        file.write_bytes(model.SerializeToString()[:-cut])
+        with contextlib.suppress(ModelError):
+            data_files(file)
 
 
 def test_files_that_are_missing_or_no_models(build: Callable[..., Path], tmp_path: Path) -> None:

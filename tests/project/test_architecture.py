@@ -26,6 +26,7 @@ PRODUCTS: dict[str, dict[str, str]] = {
         "encoders": "sentences are scored with word vectors and encoders",
         "audit": "checkpoints are loaded as for an audit",
     },
+    "exports": {"audit": "every export is of audits"},
     "training": {
         "audit": "trained models are NLI models, and models of known bias are measured by the audit",
         "encoders": "BiLSTM encoders are trained here",
@@ -99,7 +100,8 @@ BROUGHT = {
     "llm": set(),
     "encoders": {"seat", "senteval", "encoder-report"},
     "corpus": {"score", "direction"},
-    "training": {"train", "export", "meta"},
+    "training": {"train", "onnx", "meta"},
+    "exports": {"export", "evidence", "verify"},
 }
 """Commands that are listed only where their room is there."""
 

@@ -20,9 +20,9 @@ import evenli
 from evenli.audit.audit import Audit
 from evenli.audit.commands.audit import card as card_command
 from evenli.audit.report.card import merge_card, merged, push_card
-from evenli.audit.report.export import log_mlflow, log_wandb, metrics
 from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import InputError, RunError
+from evenli.exports.trackers import log_mlflow, log_wandb, metrics
 from evenli.training.progress import make_trackers
 
 ROOT = Path(__file__).parents[2]
@@ -152,22 +152,70 @@ def test_wandb_keeps_every_number_offline(run: Audit, tmp_path: Path, monkeypatc
 
 
 TESTS = """
-def test_an_even_model(assert_even):
-    assert assert_even("fake:even").verdict.code != "bias"
-    assert assert_even("fake:even") is assert_even("fake:even", fail_if=["coal.low > 0.5"])
+import polars as pl
+import pytest
+import replaced
+from evenli.audit.suites.coal.pairs import build_coal
+from evenli.core.errors import InputError
+
+SAFE = ["coal.low > 0.5"]
+SPEC = {"model": "py:replaced:model", "fail_if": SAFE, "suites": "coal"}
+
+def test_an_even_model_is_asked_once(assert_even):
+    first, batches = assert_even(**SPEC), len(replaced.asked)
+    second = assert_even(**{**SPEC, "fail_if": ["verdict == 'bias'"]})
+    assert first.predictions.frame is second.predictions.frame and len(replaced.asked) == batches > 0
+
+def test_a_model_that_is_replaced_is_audited_again(assert_even):
+    replaced.WEIGHTS.write_text("biased")
+    with pytest.raises(AssertionError):
+        assert_even(**SPEC)
+    replaced.WEIGHTS.write_text("even")
+    assert_even(**SPEC)
+
+def test_tables_that_look_alike_are_two(assert_even):
+    table = build_coal("en").frame
+    other = pl.concat([table.head(100), table[100:5000].reverse(), table[5000:]])
+    assert repr(table) == repr(other)
+    first, second = (assert_even("fake:even", data=data, fail_if=SAFE).result.data for data in (table, other))
+    assert first[-1].sha256 != second[-1].sha256
+
+def test_a_limit_decides_nothing(assert_even):
+    with pytest.raises(InputError, match="all pairs asked"):
+        assert_even("fake:even")
 
 def test_a_biased_model(assert_even):
     assert_even("fake:biased")
+"""
+REPLACED = """
+from pathlib import Path
+from evenli.audit.models import fake_model
+
+WEIGHTS, asked = Path("weights.txt"), []
+WEIGHTS.write_text("even")
+
+class Replaced:
+    @property
+    def fingerprint(self):
+        return WEIGHTS.read_text()
+
+    def __call__(self, premises, hypotheses):
+        asked.append(len(premises))
+        inner = fake_model(WEIGHTS.read_text())
+        return inner.logits(inner.prepare(premises, hypotheses).items)
+
+model = Replaced()
 """
 
 
 def test_the_plug_in_of_pytest(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "replaced.py").write_text(REPLACED, encoding="utf-8")
     installed = "evenli" in {entry.name for entry in _entry_points("pytest11")}
     plugin = [] if installed else ["-p", "evenli.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--evenli-limit", "300", *plugin]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 1 and "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
     assert "AssertionError" in done.stdout and "Traceback" not in done.stdout
 
 

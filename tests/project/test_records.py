@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import evenli
-from evenli.audit.audit import verify_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import ComparisonResult
 from evenli.audit.gate import gate
 from evenli.audit.predictions import summarise
+from evenli.audit.verify import verify_run
 from evenli.core.errors import RunError
 from evenli.core.record import Estimate, Number, Record
 from evenli.corpus.mitigation.card import Balance, Balances, CorpusCard, Counts, PairScores, Threshold

@@ -44,7 +44,9 @@ ARGUMENTS = {
     "data": {"--check"},
     "direction": {"--vectors", "--encoder"},
     "encoder-report": {"--data"},
-    "export": {"--onnx", "--int8", "--check"},
+    "onnx": {"--int8", "--check"},
+    "evidence": {"--sign", "--policy"},
+    "export": {"--as"},
     "gate": {"--fail-if", "--policy", "--baseline", "--max-worse", "--junit"},
     "meta": {"--measure", "--quick", "--stage"},
     "mitigate swap": {"--corpus"},
@@ -57,6 +59,7 @@ ARGUMENTS = {
     "table": {"--what", "--suite"},
     "train encoder": {"--data", "--vectors", "--dev"},
     "train nli": {"--data", "--dev", "--recipe"},
+    "verify": {"--signer"},
     "view": {"--port", "--export", "--open"},
 }
 """Options that are arguments of the call itself, as its data are, by command."""

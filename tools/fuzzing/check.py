@@ -19,12 +19,13 @@ from typing import Any
 
 import typer.main
 
+from evenli.core.startup import own_streams
 from fuzzing import more_seeds, mutate  # noqa: F401  (registers its seeds)
 from fuzzing.seeds import copy_seeds
 from fuzzing.target import Target
 
 _GATES = {"gate"}
-"""Commands whose exit code 1 means something."""
+"""Commands whose exit codes 1 and 3 mean something."""
 _TRAINING = {"train", "meta"}
 _VARIES = {"timings", "manifest_sha256"}
 """How long things took, and the hash over that and over where files are."""
@@ -91,6 +92,7 @@ class Runner:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = ["evenli", *words]
+        own_streams()
         outcome = Outcome(0, "", "")
         self._watch(self.limit)
         try:
@@ -146,7 +148,7 @@ def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | N
         first = outcome.error.strip().splitlines()[-1][:200]
         kind = "hang" if outcome.error.startswith("longer") else "unexpected error"
         return Finding(kind, f"{outcome.place}: {first.partition(':')[0]}", outcome.error)
-    if outcome.code not in {0, 2} and not (outcome.code == 1 and words[0] in _GATES):
+    if outcome.code not in {0, 2} and not (outcome.code in {1, 3} and words[0] in _GATES):
         return Finding("exit code", f"{words[0]}: {outcome.code}", outcome.stderr)
     lines = outcome.stderr.rstrip("\n").split("\n") if outcome.stderr.strip() else []
     # A wrong option is explained by the option parser, in its own way.
@@ -216,14 +218,14 @@ class Cases:
             outcome = self.run(target.words)
         if empty:
             return f"no file {', '.join(empty)}"
-        accepted = outcome.code == 0 or (outcome.code == 1 and target.words[0] in _GATES)
+        accepted = outcome.code == 0 or (outcome.code in {1, 3} and target.words[0] in _GATES)
         return "" if accepted != target.refused else f"exit code {outcome.code}: {outcome.stderr}{outcome.error}"
 
     def _undamaged(self, target: Target) -> Any:
         if target.name not in self._expected:
             with self._folder(target, "undamaged") as folder:
                 outcome = self.run(target.words)
-                if outcome.code not in {0, 1}:
+                if outcome.code not in {0, 1, 3}:
                     raise RuntimeError(f"{target.name} fails on valid input: {outcome.stderr}{outcome.error}")
                 self._expected[target.name] = said(outcome, folder, target)
         return self._expected[target.name]

@@ -41,6 +41,12 @@ def captions(root: Path) -> None:
 
 
 @seed
+def packs(root: Path) -> None:
+    """An evidence pack, as a folder and as a zip."""
+    command("evidence", material(root, "runs") / "run", "-o", "pack")
+
+
+@seed
 def suites(root: Path) -> None:
     """Audits with the other suites, two of each, and a policy."""
     shutil.copy(material(root, "corpus") / "corpus.jsonl", "corpus.jsonl")

@@ -11,7 +11,7 @@ _PARTS = ("run.json", "results.json", "predictions.parquet")
 
 def more_targets() -> Iterator[Target]:
     """All of them."""
-    for group in (_suites, _decisions, _pages, _caches, _encoders, _weights):
+    for group in (_suites, _decisions, _pages, _packs, _caches, _encoders, _weights):
         yield from group()
 
 
@@ -74,6 +74,13 @@ def _pages() -> Iterator[Target]:
         files = (f"run/{part}", f"other/{part}")
         view = ("view", ".", "--export", "pages", "--json")
         yield Target(f"view-{part}", view, ("runs",), files, weight=0.1)
+
+
+def _packs() -> Iterator[Target]:
+    for part in ("manifest.json", "README.md", "runs/run/gate.json", "runs/run/run.json"):
+        verify = ("verify", "pack", "--json")
+        yield Target(f"verify-pack-{part}", verify, ("packs",), (f"pack/{part}",), evidence=True, weight=0.5)
+    yield Target("verify-zip", ("verify", "pack.zip", "--json"), ("packs",), ("pack.zip",), evidence=True)
 
 
 def _caches() -> Iterator[Target]:

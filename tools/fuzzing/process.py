@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenli.core.startup import own_streams
+
 _WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 _NEW_USER, _NEW_MOUNTS, _BIND, _REMOUNT_READ_ONLY = 0x10000000, 0x00020000, 4096, 4096 | 32 | 1
 LIMIT = 300
@@ -94,6 +96,7 @@ class Child:
             counter = os.open(self._log / "writes", os.O_WRONLY | os.O_CREAT)
             sys.addaudithook(_Hook(folder, counter, self._ending.kill_at))
             sys.argv = ["evenli", *words]
+            own_streams()
             from evenli.cli import main
 
             main()

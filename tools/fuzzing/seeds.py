@@ -381,7 +381,7 @@ def checkpoint(root: Path) -> None:
 def onnx(root: Path) -> None:
     """The checkpoint as ONNX."""
     command(
-        "export", material(root, "checkpoint") / "model", "-o", "onnx", "--check", material(root, "pairs") / "few.jsonl"
+        "onnx", material(root, "checkpoint") / "model", "-o", "onnx", "--check", material(root, "pairs") / "few.jsonl"
     )
 
 

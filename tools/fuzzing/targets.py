@@ -196,7 +196,7 @@ def _models() -> Iterator[Target]:
     yield Target("seat-infersent", seat, ("infersent", "seat-test"), ("trained/*",), torch=True)
     sentence = ("score", "A woman waits.", "--vectors", "vectors.txt", "--encoder", "infersent:trained", *CPU)
     yield Target("score-infersent", sentence, ("infersent", "vectors"), ("trained/*",), torch=True, weight=0.5)
-    export = ("export", "model", "-o", "out", "--check", "few.jsonl")
+    export = ("onnx", "model", "-o", "out", "--check", "few.jsonl")
     yield Target("export-check", export, ("checkpoint", "pairs"), ("few.jsonl",), torch=True, weight=0.1)
     yield Target(
         "export-model",
@@ -358,9 +358,11 @@ VALID: dict[str, tuple[Words, Words]] = {
     "compare": (("run", "other"), ("runs",)),
     "robustness": (("fake:even", "-o", "out"), ("wordings",)),
     "gate": (("run", "--fail-if", "coal.low > 0.9"), ("runs",)),
+    "export": (("run", "--as", "cyclonedx"), ("runs",)),
+    "evidence": (("run", "-o", "out"), ("runs",)),
     "card": (("run",), ("runs",)),
     "table": (("run",), ("runs",)),
-    "export": (("model", "-o", "out.onnx", "--check", "few.jsonl"), ("checkpoint", "pairs")),
+    "onnx": (("model", "-o", "out.onnx", "--check", "few.jsonl"), ("checkpoint", "pairs")),
     "models": ((), ()),
     "data": (("--check", "pairs.jsonl"), ("pairs", "axis")),
     "doctor": ((), ()),
@@ -397,13 +399,14 @@ VALID: dict[str, tuple[Words, Words]] = {
 }
 """A call of every command that works, and the seeds it needs."""
 
-_TORCH = {"export", "train nli", "train encoder", "encoder-report"}
+_TORCH = {"onnx", "train nli", "train encoder", "encoder-report"}
 _SLOW = {
     "view",
     "robustness",
     "report",
+    "evidence",
     "meta",
-    "export",
+    "onnx",
     "encoder-report",
     "build dev2020",
     "build controlled",

@@ -15,28 +15,24 @@ from evenli.audit.assess import OwnMeasure, assess, check_label_order, check_sto
 from evenli.audit.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.audit.pairs import PairSet, few_checks, subsample
 from evenli.audit.predict import predict
-from evenli.audit.predictions import SCHEMA, Predictions, PredictionSummary, RunFolder, read_header, summarise
+from evenli.audit.predictions import Predictions, PredictionSummary, RunFolder, read_header, summarise
 from evenli.audit.results import AuditResult
 from evenli.audit.settings import AuditSettings, FileSettings, PairSettings
 from evenli.audit.suites.about import GENDER, record
 from evenli.audit.suites.base import Request, check_suites, get_suite, load_suite, usual_suites
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.files import read_pairs
-from evenli.core.errors import InputError, RunError, translated
-from evenli.core.io import read_json
+from evenli.core.errors import InputError, RunError
+from evenli.core.io import file_name, read_json
 from evenli.core.parse import path_of
-from evenli.core.record import Record, Scoring
+from evenli.core.record import Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES
 from evenli.core.settings import settings_of
-from evenli.core.store import read_manifest
 from evenli.words import Occupation
 from evenli.words.occupations import PUBLISHED
 
 Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
-
-_AGREEMENT = 1e-5
-"""How far a number that is scored again may be from the stored one: other processors round otherwise."""
 
 
 def audit(
@@ -95,7 +91,7 @@ def audit(
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
-            _store(folder, result, settings.on_warning)
+            _store(folder, result, predictions.header, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
 
 
@@ -163,7 +159,7 @@ def default_folder(
     part = f"limit-{settings.limit}" if settings.limit else ""
     part += f"-seed-{settings.seed}" if part and settings.seed else ""
     parts = [spec or f"evenli:{lang}", lang, asked, source, *kind, part]
-    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
+    return Path("runs") / file_name(re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-."))
 
 
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
@@ -291,7 +287,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
             f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
             f"the model with all of them (--suite {wanted})"
         )
-    return Audit(_read_results(folder, held), predictions, folder)
+    return Audit(_read_results(folder, predictions.header, held), predictions, folder)
 
 
 def measure_run(
@@ -312,50 +308,26 @@ def measure_run(
         check_stored(predictions, folder.predictions_file)
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
-            folder.verify(folder.results_file.name)
-            result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
-        _store(folder, result, on_warning)
+            result = keep_own(result, folder.read_results(predictions.header))
+        _store(folder, result, predictions.header, on_warning)
     return Audit(result, predictions, folder.path)
 
 
-def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], None]) -> None:
-    """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
+def _store(
+    folder: RunFolder, result: AuditResult, header: Mapping[str, Any], on_warning: Callable[[str], None]
+) -> None:
+    """Replace the results of the table with this header; say so if the old ones counted other words.
+
+    For this reason alone the numbers differ.
+    """
     now = before = result.scoring.published
     with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
         before = read_json(folder.results_file).get("scoring", {}).get("published", False)
-    folder.write_results(result.to_dict())
+    folder.write_results(result.to_dict(), header)
     if before != now:
         change = f"{'include' if now else 'exclude'} words that state a group"
         back = f"evenli measure {folder.path}{'' if now else ' --published'}"
         on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
-
-
-class Verified(Record, frozen=True):
-    """A run that agrees with its evidence: files whose hashes were right, and how many numbers were scored again."""
-
-    run: str
-    files: list[str]
-    numbers: int
-
-
-def verify_run(path: str | Path) -> Verified:
-    """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
-    run, files = load_run(path), ["predictions.parquet", "results.json"]  # the hashes of both are right
-    check_stored(run.predictions, run.path / files[0])
-    stored, numbers = run.result.to_dict(), 0
-    # Measures of the user's own are left out: their functions are not at hand here.
-    for suite, again in assess(run.predictions, run.result.scoring).suites.items():
-        for name, measure in again.to_dict()["measures"].items():
-            for key in ("value", "low", "high"):
-                before = stored[suite]["measures"].get(name, {}).get(key)
-                numbers += 1
-                differs = abs((before or 0) - (measure[key] or 0)) > _AGREEMENT
-                if differs or (before is None) != (measure[key] is None):
-                    raise RunError(
-                        f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
-                        f"{measure[key]}; score it again with 'evenli measure {run.path}'"
-                    )
-    return Verified(str(run.path), files, numbers)
 
 
 def _predictions(folder: Path) -> Predictions:
@@ -367,8 +339,7 @@ def _predictions(folder: Path) -> Predictions:
     table = folder / "predictions.parquet"
     if not table.is_file():
         raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
-    RunFolder(folder).verify(table.name)
-    return Predictions.read(table, header)
+    return RunFolder(folder).read_predictions(header)
 
 
 def _check_run(folder: Path) -> None:
@@ -378,15 +349,13 @@ def _check_run(folder: Path) -> None:
         raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
 
 
-def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
+def _read_results(folder: Path, header: Mapping[str, Any], suites: Sequence[str]) -> AuditResult:
     """What results.json says, if it is the file that run.json describes."""
     file = folder / "results.json"
     advice = f"recreate it with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
-    RunFolder(folder).verify(file.name)
-    with translated(f"{file} cannot be read (", f"); {advice}", into=RunError, kinds=(RunError,)):
-        result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA, hashed=False))
+    result = RunFolder(folder).read_results(header)
     if missing := [name for name in suites if name not in result.suites]:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
     return result

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.audit.results import DataCard
+from evenli.core.binary import check_fork
 from evenli.core.errors import InputError
 
 PAIR_COLUMNS = {
@@ -33,6 +34,7 @@ PAIR_COLUMNS = {
 
 def frame_of_rows(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
     """A table of dictionaries, absent columns null; in blocks, because Python objects take ten times the memory."""
+    check_fork()
     rows, frames = iter(rows), [pl.DataFrame(schema=schema)]
     while block := list(islice(rows, 20_000)):
         frames.append(pl.DataFrame({name: [row.get(name) for row in block] for name in schema}, schema=schema))
@@ -67,6 +69,7 @@ class PairSet:
         notes: Repairs and other things that a reader must know.
         occupation_list: The list of occupations that the set was built from, if not the published one.
         scores: Share of men minus share of women by occupation, where that list has it.
+        whole: Pairs of the whole set, where a limit took a part of it.
     """
 
     name: str
@@ -77,6 +80,7 @@ class PairSet:
     notes: tuple[str, ...] = ()
     occupation_list: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
+    whole: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse empty sets and duplicate ids: every later step relies on both."""
@@ -128,7 +132,7 @@ class PairSet:
 
     def card(self) -> DataCard:
         """A machine-readable data-set card: counts, hash, source and notes."""
-        same = ("name", "suite", "lang", "source", "sha256", "occupation_list")
+        same = ("name", "suite", "lang", "source", "sha256", "occupation_list", "whole")
         return DataCard(
             **{name: getattr(self, name) for name in same},
             rows=len(self),
@@ -212,7 +216,8 @@ def _part(pairs: PairSet, frame: pl.DataFrame, why: str) -> PairSet:
         return pairs
     asked = f"{frame.height:,} of {len(pairs):,} pairs"
     note = f"a balanced part, {asked} ({why}); intervals are wider"
-    return replace(pairs, name=f"{pairs.name}, {asked}", frame=frame, notes=(*pairs.notes, note))
+    whole = pairs.whole or len(pairs)
+    return replace(pairs, name=f"{pairs.name}, {asked}", frame=frame, notes=(*pairs.notes, note), whole=whole)
 
 
 def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.Generator) -> Iterator[Unit]:

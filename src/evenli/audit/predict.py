@@ -48,14 +48,18 @@ def predict(
     """Score every pair of every set, in order, and return the table.
 
     With a directory, finished batches are on disk at once: after a crash the same call continues where it stopped, and
-    a complete run is returned without asking the model again. Ids must be unique within a suite. ``seed`` and
+    a complete run is returned without asking the model again. Without one the same is done with tables that the
+    settings have kept. Ids must be unique within a suite. ``seed`` and
     ``details`` are stored in the header. ``check_first`` sees the rows of the first set before any other is scored and
     before anything is written; it may raise.
     """
     settings = settings or RunSettings()
     job = _Job(model, sets, settings, check_first, {"seed": seed, "settings": dict(details or {})})
     if folder is None:
-        return job.score()
+        kept, plan = {} if settings.kept is None else settings.kept, job.header["plan"]
+        if plan not in kept:
+            kept[plan] = job.score()
+        return kept[plan]
     note = str(getattr(model, "note", ""))
     with folder.locked():
         # A run that is replaced may be damaged in any way, so nothing of it is read.
@@ -65,8 +69,7 @@ def predict(
             raise RunError(f"{folder.path} holds another run{_described(stored, model.info)}; {advice}")
         # A table that is gone although the header says complete was being cleared when the process was killed.
         if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
-            folder.verify(folder.predictions_file.name)
-            complete = Predictions.read(folder.predictions_file, stored)
+            complete = folder.read_predictions(stored)
             if check_first is not None:
                 check_first(Predictions(complete.frame.head(len(sets[0])), stored))
             shutil.rmtree(folder.path / "shards", ignore_errors=True)  # left where the process was killed before this
@@ -76,6 +79,15 @@ def predict(
     if note:  # said at the end: a run that is refused has one line to say
         settings.on_warning(note)
     return predictions
+
+
+def plan_of(model: ModelInfo, pairs: Sequence[str]) -> str:
+    """A hash of the model and of the pairs, which have hashes of their own.
+
+    Two runs with the same plan have the same predictions, so one may continue the other.
+    """
+    answers = (model.fingerprint, model.dtype, model.device, model.labels, model.max_length)
+    return hash_text(repr((answers, list(pairs))))
 
 
 def _described(stored: dict[str, Any], info: ModelInfo) -> str:
@@ -116,15 +128,13 @@ class _Job:
         self._numbers = count()
         self._tokens: int | None = None  # of a batch that fits into memory, once one did not
         info = model.info
-        # Two runs with the same plan have the same predictions, so one may continue the other.
-        answers = (info.fingerprint, info.dtype, info.device, info.labels, info.max_length)
         self.header: dict[str, Any] = {
             "status": "running",
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "model": info.to_dict(),
             "data": [pairs.card().to_dict() for pairs in sets],
             **told,
-            "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
+            "plan": plan_of(info, [pairs.sha256 for pairs in sets]),
             # How a language model was asked, and what its server can do.
             **({"prompting": model.prompting} if hasattr(model, "prompting") else {}),
         }
@@ -145,7 +155,7 @@ class _Job:
 
         logits = np.full((self.distinct.height, len(self.columns)), np.nan, dtype=np.float32)
         if folder is not None and resume:
-            if damaged := folder.read_shards(logits, self.columns):
+            if damaged := folder.read_shards(logits, self.columns, self.header["plan"]):
                 self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
             if done := int((~np.isnan(logits[:, 0])).sum()):
                 self.warn(f"continuing an interrupted run: {done} of {len(logits)} pairs are done")
@@ -174,9 +184,8 @@ class _Job:
         self.header["repeat"] = self._ask_again(prepared, logits).to_dict()
         if hasattr(self.model, "usage"):
             self.header["usage"] = to_plain(self.model.usage())
-        if folder is not None:
-            folder.finish(table, self.header)
-        return Predictions(table, {**self.header, "status": "complete"})
+        complete = {**self.header, "status": "complete"} if folder is None else folder.finish(table, self.header)
+        return Predictions(table, complete)
 
     def _open(self, folder: RunFolder | None, resume: bool) -> None:
         """Write the header; only now is an old run deleted if this one begins anew."""
@@ -193,7 +202,7 @@ class _Job:
     def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Store finished rows if there is an open directory."""
         if self._folder is not None:
-            self._folder.write_shard(next(self._numbers), rows, scores, self.columns)
+            self._folder.write_shard(next(self._numbers), rows, scores, self.columns, self.header["plan"])
 
     def _score_rows(self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32]) -> None:
         """Fill the logits of some distinct pairs, batch by batch."""

@@ -12,7 +12,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,10 +22,10 @@ from numpy.typing import NDArray
 
 from evenli._version import __version__
 from evenli.audit.pairs import PAIR_COLUMNS
-from evenli.audit.results import Timings
-from evenli.core.binary import decoding, read_parquet, silence_fd
+from evenli.audit.results import AuditResult, Timings
+from evenli.core.binary import decoding, read_parquet
 from evenli.core.errors import InputError, RunError, translated
-from evenli.core.io import hash_files
+from evenli.core.io import hash_content, hash_files, json_text
 from evenli.core.labels import LABELS
 from evenli.core.parse import check_regular
 from evenli.core.record import Estimate, Record
@@ -76,6 +75,13 @@ class Predictions(LogitTable):
         return {ABSTAINED, MASS} <= set(self.frame.columns)
 
     @property
+    def of_prompts(self) -> list[str]:
+        """Columns that a language model adds, as the header says."""
+        asked = self.header.get("prompting")
+        named = asked.get("columns") if isinstance(asked, dict) else None
+        return [name for name in self.frame.columns if isinstance(named, list) and name in {*named} - {*COLUMNS}]
+
+    @property
     def abstained(self) -> NDArray[np.bool_]:
         """Rows without an answer; only language models have any."""
         if ABSTAINED not in self.frame.columns:
@@ -97,22 +103,22 @@ class Predictions(LogitTable):
         return Predictions(self.frame.filter(~keys.is_in(keys.filter(pl.Series(silent)).implode())), self.header)
 
     @classmethod
-    def read(cls, path: str | Path, header: dict[str, Any] | None = None) -> Predictions:
-        """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""
-        if not Path(path).exists():
+    def read(cls, path: str | Path, header: dict[str, Any] | None = None, content: bytes | None = None) -> Predictions:
+        """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies.
+
+        ``content`` are the bytes of the file where they are at hand.
+        """
+        if content is None and not Path(path).exists():
             raise RunError(f"{path} is missing; run the command that made it again")
         with translated("", f"; {ANEW}", into=RunError, kinds=(InputError,)):
-            frame = read_parquet(Path(path))
+            frame = read_parquet(Path(path), content=content)
         header = header or {}
         if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
         if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {ANEW}")
-        # Columns that a language model adds, as its header says. Read as numbers whatever they are stored as: they are
-        # not part of the layout that was checked.
-        asked = header.get("prompting")
-        named = asked.get("columns") if isinstance(asked, dict) else None
-        further = {name for name in frame.columns if isinstance(named, list) and name in named}.difference(COLUMNS)
+        # Read as numbers whatever they are stored as: they are not part of the layout that was checked.
+        further = cls(frame, header).of_prompts
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
         return cls(frame.with_columns(numbers).select(*COLUMNS, pl.exclude(COLUMNS)), header)
 
@@ -190,7 +196,7 @@ _CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
 _FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
 """What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
 _SHARD = re.compile(r"\d{6}-[0-9a-f]{16}\.parquet")
-"""Number and hash of a shard."""
+"""Number of a shard, and hash of its run and content."""
 
 
 class RunFolder(RunDir):
@@ -201,6 +207,7 @@ class RunFolder(RunDir):
         self.predictions_file = self.path / "predictions.parquet"
         self.results_file = self.path / "results.json"
         self._shards = self.path / "shards"
+        self._again = f"score it again with 'evenli measure {self.path}'"
 
     def foreign_files(self) -> list[str]:
         """Names in the directory that we did not write; names that anyone might use count only beside a run.json."""
@@ -216,33 +223,58 @@ class RunFolder(RunDir):
         self.check()
         return read_header(self.manifest_file) if self.exists() else None
 
-    def write_results(self, results: dict[str, Any]) -> None:
-        """Replace results.json, and its hash in run.json."""
-        file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
-        if self.exists():
-            header = read_header(self.manifest_file)
-            self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
+    def write_results(self, results: dict[str, Any], header: Mapping[str, Any]) -> None:
+        """Replace results.json, and run.json by the header of the table that they were computed from.
 
-    def verify(self, *names: str) -> None:
-        """Refuse files that are not those that run.json describes; a file without a hash there is refused as well."""
-        stored = read_header(self.manifest_file).get("files", {})
-        for name in names:
-            file = self.path / name
-            if not file.is_file() or hash_files([file]) != stored.get(name):
-                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else ANEW
-                raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
+        Hashes are of what is written: another process may replace a file, or the whole run, at any time.
+        """
+        name, text = self.results_file.name, json_text({"schema": SCHEMA, "evenli": __version__, **results})
+        self.write(name, text)
+        files = {**header.get("files", {}), name: hash_content(name, text.encode())}
+        self.write_manifest({**header, "files": files})
+
+    def content(self, name: str, header: Mapping[str, Any]) -> bytes:
+        """The bytes of a file that ``header`` describes; any other file is refused, one without a hash there as well.
+
+        What is hashed is what is read: another process may replace a file at any time.
+        """
+        file, expected = self.path / name, header["files"].get(name)
+        # Hashed block by block first: a file that is not ours may have any size.
+        if file.is_file() and hash_files([file]) == expected:
+            content = file.read_bytes()
+            if hash_content(name, content) == expected:
+                return content
+        again = self._again if file == self.results_file else ANEW
+        raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
+
+    def read_predictions(self, header: dict[str, Any]) -> Predictions:
+        """The table that ``header`` describes."""
+        return Predictions.read(self.predictions_file, header, self.content(self.predictions_file.name, header))
+
+    def read_results(self, header: Mapping[str, Any]) -> AuditResult:
+        """The results that ``header`` describes."""
+        file = self.results_file
+        content = self.content(file.name, header)
+        with translated(f"{file} cannot be read (", f"); {self._again}", into=RunError, kinds=(RunError,)):
+            stored = read_manifest(file, kind=_KIND, schema=SCHEMA, hashed=False, content=content)
+            return AuditResult.from_dict(stored)
 
     def write_shard(
-        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], columns: Sequence[str] = LABELS
+        self,
+        number: int,
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        columns: Sequence[str] = LABELS,
+        plan: str = "",
     ) -> None:
-        """Store one finished batch atomically."""
+        """Store one finished batch atomically; ``plan`` says of which run."""
         frame = pl.DataFrame({"row": rows, **{name: scores[:, i] for i, name in enumerate(columns)}})
         buffer = BytesIO()
         frame.write_parquet(buffer, compression="uncompressed", statistics=False)
-        # The hash in the name finds a damaged shard. Not synced: a power cut costs at most the last batches, and a sync
-        # per batch would cost more than scoring it.
+        # The hash in the name finds a damaged shard, and one of another run. Not synced: a power cut costs at most the
+        # last batches, and a sync per batch would cost more than scoring it.
         content = buffer.getvalue()
-        self.write(f"shards/{number:06d}-{sha256(content).hexdigest()[:16]}.parquet", content, sync=False)
+        self.write(f"shards/{number:06d}-{hash_content(plan, content)[:16]}.parquet", content, sync=False)
 
     def shard_files(self) -> list[Path]:
         """Finished shards in order; a file of another name among them is refused."""
@@ -252,14 +284,17 @@ class RunFolder(RunDir):
                 raise RunError(f"unexpected file {file} among the shards; remove it and run the same command again")
         return files
 
-    def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS) -> list[str]:
-        """Fill in the numbers of all finished rows; returns the names of damaged shards, which are deleted."""
+    def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS, plan: str = "") -> list[str]:
+        """Fill in the numbers of all finished rows; returns the names of damaged shards, which are deleted.
+
+        A shard of another ``plan`` counts as damaged: it has the answers of another model, or to other pairs.
+        """
         damaged = []
         for file in self.shard_files():
             try:
                 check_regular(file)
                 content = file.read_bytes()
-                if not file.stem.endswith(sha256(content).hexdigest()[:16]):
+                if not file.stem.endswith(hash_content(plan, content)[:16]):
                     raise OSError("the hash differs")
                 frame = read_parquet(file, content=content)
                 scores[frame["row"].to_numpy()] = frame.select(columns).to_numpy()
@@ -268,12 +303,19 @@ class RunFolder(RunDir):
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
         return damaged
 
-    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
-        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""
-        self.write(self.predictions_file.name, lambda file: table.write_parquet(file, compression="zstd"))
-        files = {self.predictions_file.name: hash_files([self.predictions_file])}
-        self.write_manifest({**header, "status": "complete", "files": files})
+    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> dict[str, Any]:
+        """Write the table, mark the run complete, delete the shards; a kill in between loses nothing.
+
+        Returns the header of the complete run.
+        """
+        buffer, name = BytesIO(), self.predictions_file.name
+        table.write_parquet(buffer, compression="zstd")
+        content = buffer.getvalue()
+        self.write(name, content)
+        complete = {**header, "status": "complete", "files": {name: hash_content(name, content)}}
+        self.write_manifest(complete)
         shutil.rmtree(self._shards, ignore_errors=True)
+        return complete
 
 
 def read_header(file: Path) -> dict[str, Any]:
@@ -286,6 +328,7 @@ def read_header(file: Path) -> dict[str, Any]:
         "status": header.get("status") == "complete",
         "model": isinstance(model, dict) and "name" in model,
         "data": isinstance(data, list) and all(isinstance(entry, dict) for entry in data),
+        "files": isinstance(header.get("files"), dict),
     }
     if missing := [key for key, ok in usable.items() if not ok]:
         raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {ANEW}")
@@ -298,7 +341,7 @@ def _is_shard(file: Path) -> bool:
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
-        with decoding(file), silence_fd():
+        with decoding(file):
             return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
     except (OSError, InputError):
         return False

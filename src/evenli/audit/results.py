@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from evenli.core.errors import RunError
+from evenli.core.format import percent
 from evenli.core.record import Estimate, MeasureResult, Number, Numbers, Record, Scoring
 from evenli.core.registry import SUITES
 
@@ -191,10 +192,11 @@ class DataCard(Record, frozen=True):
 
     Attributes:
         scores: Share of men minus share of women by occupation, where the list of occupations has it.
+        whole: Pairs of the whole set, where a limit took a part of it.
     """
 
     extensible: ClassVar[bool] = True  # what a reader adds
-    optional: ClassVar[tuple[str, ...]] = ("scores",)
+    optional: ClassVar[tuple[str, ...]] = ("scores", "whole")
     printed: ClassVar[tuple[str, ...]] = ("name", "lang", "source", "occupation_list", "notes")
 
     name: str
@@ -210,6 +212,31 @@ class DataCard(Record, frozen=True):
     notes: list[str] = []
     occupation_list: str = ""
     scores: Numbers = msgspec.field(default_factory=dict)
+    whole: int | None = None
+
+
+class Evidence(Record, frozen=True):
+    """How much the answers of a run tell; NaN where that is not known.
+
+    Attributes:
+        asked: Share of the pairs of the whole sets that were asked; below 1 under a limit.
+        changed: Of the pairs that were asked twice, the share whose answer changed.
+        truncated: Share of the distinct pairs that were longer than the model reads.
+    """
+
+    asked: Number = math.nan
+    changed: Number = math.nan
+    truncated: Number = math.nan
+
+    @property
+    def lines(self) -> list[str]:
+        """What weakens it, for people."""
+        said = {
+            f"A limit was set: {percent(self.asked, 1)} of the pairs were asked.": self.asked < 1,
+            f"{percent(self.changed, 1)} of the answers changed when they were asked for again.": self.changed > 0,
+            f"{percent(self.truncated, 1)} of the pairs were too long for the model and truncated.": self.truncated > 0,
+        }
+        return [line for line, holds in said.items() if holds]
 
 
 class SuiteResult(Record, frozen=True, kw_only=True):
@@ -294,6 +321,14 @@ class AuditResult(Record, frozen=True, kw_only=True):
         if name in self.suites:
             return self.suites[name]
         raise AttributeError(f"no suite '{name}' in this audit; there are {', '.join(self.suites)}")
+
+    @property
+    def evidence(self) -> Evidence:
+        """How much the answers tell: whether all pairs were asked, twice with the same answer, and in full."""
+        asked, whole = sum(card.rows for card in self.data), sum(card.whole or card.rows for card in self.data)
+        changed, again = (self.repeat.changed, self.repeat.pairs) if self.repeat else (0, 0)
+        counts = ((asked, whole), (changed, again), (self.timings.truncated, self.timings.distinct_pairs))
+        return Evidence(*(count / of if of else math.nan for count, of in counts))
 
     def data_of(self, suite: str) -> DataCard | None:
         """The pair set of a suite."""

@@ -27,6 +27,7 @@ from evenli.words.occupations import LABOUR, PUBLISHED
 
 if TYPE_CHECKING:
     from evenli.audit.assess import OwnMeasure
+    from evenli.audit.predictions import Predictions
     from evenli.words import Axis
 
 SPLITS = ("full", "down")
@@ -134,6 +135,7 @@ class RunSettings(Settings):
 
     options: ModelOptions | None = group(ModelOptions, optional=True)
     overwrite: bool = setting(False, "Replace another run in the folder.")
+    kept: dict[str, Predictions] | None = internal(None, "Tables by plan, reused where there is no folder.")
     on_progress: Callable[[Progress], None] = internal(lambda _: None, "Told how far the run is.")
     on_warning: Callable[[str], None] = internal(lambda _: None, "Told what a user should know.")
 

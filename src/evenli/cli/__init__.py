@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, cast
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from evenli._version import __version__
@@ -21,10 +22,20 @@ from evenli.core import terminal
 from evenli.core.commands import FullHelp, argument, option, output, with_settings
 from evenli.core.errors import EvenliError
 from evenli.core.mitigation import Apply, Method
+from evenli.core.parse import check_name
 from evenli.core.registry import MITIGATIONS, commands
 from evenli.core.settings import Settings, offered_fields
 from evenli.core.startup import leave
-from evenli.core.terminal import drop_output, guard, warn
+from evenli.core.terminal import drop_output, guard, kept_stdout, warn
+
+
+class Command(TyperCommand):
+    """A command that has stdout to itself while it runs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        with kept_stdout():
+            return super().invoke(ctx)
 
 
 class MitigateGroup(FullHelp):
@@ -52,7 +63,7 @@ def method_command(name: str) -> Any:
             raise failure
 
         run.__doc__ = str(error)
-    app.command(name)(run)
+    app.command(name, cls=Command)(run)
     return get_command(app)
 
 
@@ -127,7 +138,7 @@ def assemble() -> typer.Typer:
             root.add_typer(groups[name], name=name)
             Root.sections[section].append(name)
     for command in listed:
-        groups.get(command.section, root).command(command.spelled)(command.run)
+        groups.get(command.section, root).command(command.spelled, cls=Command)(command.run)
         if command.section not in groups:
             Root.sections.setdefault(command.section, []).append(command.spelled)
     return root
@@ -194,7 +205,7 @@ def _run() -> bool:
         _command()
     except BaseException as error:
         # Typer turns an interrupt into an exit of its own, without a word, and an import into an error of another kind.
-        ended = isinstance(error, SystemExit) and error.code in {None, 0, 1}  # passed or failed
+        ended = isinstance(error, SystemExit) and error.code in {None, 0, 1, 3}  # passed, failed or undecided
         stopped = isinstance(error, SystemExit) and error.code == _INTERRUPTED
         if stopped or isinstance(error, KeyboardInterrupt) or (_arrived and not ended):
             return True
@@ -205,6 +216,8 @@ def _run() -> bool:
 def _command() -> None:
     try:
         try:
+            for word in sys.argv[1:]:
+                check_name(word)
             app()
         finally:
             sys.stdout.flush()  # here, where a full disk can still be told

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from evenli.core.errors import InputError, reason_of, translated
+from evenli.core.errors import EvenliError, InputError, reason_of, translated
 from evenli.core.extras import need
 from evenli.core.parse import FORMULA, NUMBER, check_ratio, check_regular, escape_cell
 
@@ -39,32 +38,10 @@ def decoding(path: Path | str) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def silence_fd(descriptor: int = 2) -> Iterator[None]:
-    """Silence stderr (or stdout, 1) during calls into Rust, which writes there past Python; the caller reports errors.
-
-    A panic is written to stderr; remarks on odd fields of a tokenizer go to stdout, with whatever the file holds.
-    """
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        (sys.stdout if descriptor == 1 else sys.stderr).flush()  # what Python holds back is shown
-    try:
-        kept, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # there is no such stream, or no file can be opened
-        yield
-        return
-    try:
-        os.dup2(nowhere, descriptor)
-        yield
-    finally:
-        os.dup2(kept, descriptor)
-        os.close(kept)
-        os.close(nowhere)
-
-
 def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
     """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
     polars = need("polars", extra="all", purpose="reading Parquet")
-    with decoding(file), silence_fd():
+    with decoding(file):
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
         # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
@@ -82,19 +59,34 @@ def iter_parquet(file: Path, name: str | None = None, at_once: int = 20_000) -> 
     polars = need("polars", extra="all", purpose="reading Parquet")
     name = name or str(file)
     check_regular(file)
-    with decoding(name), silence_fd():
+    with decoding(name):
         table = polars.scan_parquet(file, glob=False)
         total = _count_rows(table, name, file.stat().st_size)
     for start in range(0, total, at_once):
-        with decoding(name), silence_fd():
+        with decoding(name):
             part: pl.DataFrame = table.slice(start, at_once).collect()
         yield from enumerate(part.iter_rows(named=True), start + 1)
+
+
+_USED: set[int] = set()
+"""Processes that have used polars: this one, and those that it was forked from."""
+
+
+def check_fork() -> None:
+    """Refuse a fork of a process that has used polars, whose threads a fork does not have and would wait for."""
+    _USED.add(os.getpid())
+    if len(_USED) > 1:
+        raise EvenliError(
+            "this process is a fork of one that has used evenli, and would hang; start it fresh "
+            "(multiprocessing.get_context('spawn'))"
+        )
 
 
 def _count_rows(table: pl.LazyFrame, file: Path | str, size: int) -> int:
     """How many rows a table of so many bytes has; more than it can hold of texts or scores are refused."""
     import polars as pl
 
+    check_fork()
     rows = int(table.select(pl.len()).collect().item())
     if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
         raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator
 
 _LONGEST = 300
@@ -122,12 +121,5 @@ system_failure = functools.partial(translated, into=RunError, kinds=(OSError,), 
 """``translated`` for what the operating system refuses."""
 
 
-@contextlib.contextmanager
-def foreign_code(before: str) -> Iterator[None]:
-    """Run code of others: what it prints goes to stderr, what it raises is one line after ``before``."""
-    # Only we write to stdout, because a program may read it.
-    with (
-        contextlib.redirect_stdout(sys.stderr),
-        translated(before, into=ModelError, kinds=(Exception, SystemExit), reason=named_reason),
-    ):
-        yield
+foreign_code = functools.partial(translated, into=ModelError, kinds=(Exception, SystemExit), reason=named_reason)
+"""``translated`` for code of others, which may also ask to exit."""

@@ -38,15 +38,23 @@ EXTRA_MODULES = {
 """What an extra brings, by the names that are imported."""
 
 
+def _check_docstrings(module: str, purpose: str) -> None:
+    """Refuse altair where Python drops the docstrings: it reads its own when it is imported."""
+    if module == "altair" and sys.flags.optimize > 1:
+        raise InputError(f"{purpose} needs docstrings; run Python without -OO (PYTHONOPTIMIZE is 1 at most)")
+
+
 def check_extra(extra: str, purpose: str, *modules: str) -> None:
     """Refuse at once, and without importing anything, what an extra is missing for; by default all of its modules."""
     for module in modules or EXTRA_MODULES[extra]:
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(module, extra, purpose)
+        _check_docstrings(module, purpose)
 
 
 def need(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional module or say which extra brings it."""
+    _check_docstrings(module, purpose)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

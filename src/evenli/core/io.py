@@ -52,6 +52,7 @@ WHOLE_BYTES = 1 << 30  # the largest text that is read at once, unpacked: a smal
 STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far smaller
 MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
 _BLOCK = 1 << 20
+_NAME = 140  # bytes of a name that is made up; most file systems take 255, encrypted ones 143
 DIGITS = 6
 Content = str | bytes | Callable[[Path], object]
 
@@ -367,17 +368,34 @@ def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     return value
 
 
+def file_name(text: str) -> str:
+    """A name for a file or a folder: the text, and where it is too long its beginning and a hash.
+
+    >>> file_name("a" * 300)[128:]
+    'aaa-9835fa6b'
+    """
+    content = text.encode()
+    if len(content) <= _NAME:
+        return text
+    return f"{content[: _NAME - 9].decode('utf-8', 'ignore')}-{hash_text(text)[:8]}"
+
+
 def hash_text(text: str) -> str:
     """SHA-256 of a string."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def hash_content(name: str, content: bytes) -> str:
+    """What ``hash_files`` gives for one file of this name and content."""
+    return hashlib.sha256(name.encode() + b"\x00" + content).hexdigest()
 
 
 def hash_files(paths: Iterable[Path]) -> str:
     """SHA-256 over names and contents, in the order given."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.name.encode() + b"\x00")
         check_regular(path)
+        digest.update(path.name.encode() + b"\x00")
         with path.open("rb") as stream:
             for block in iter(lambda: stream.read(1 << 20), b""):
                 digest.update(block)

@@ -44,8 +44,18 @@ def check_ratio(file: object, unpacked: int, packed: int) -> None:
         raise InputError(f"{file} unpacks to more than {RATIO} times its size, the limit; refusing to read it")
 
 
+def check_name(given: str | os.PathLike[str]) -> None:
+    """Refuse a name that is not UTF-8: neither JSON nor a page can hold it, and libraries cannot open it."""
+    try:
+        os.fspath(given).encode()
+    except UnicodeEncodeError as error:
+        shown = os.fspath(given).encode("utf-8", "backslashreplace").decode()
+        raise InputError(f"{shown} is not UTF-8 text; rename the file or folder") from error
+
+
 def check_regular(path: Path) -> None:
-    """Refuse what is not a regular file; opening a FIFO would block."""
+    """Refuse what is not a regular file, which might block who opens it, and a name that is not UTF-8."""
+    check_name(path)
     with contextlib.suppress(OSError, ValueError):  # what is not there is said by who opens it
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
@@ -57,6 +67,7 @@ def path_of(given: object, what: str) -> Path:
     """The path that a caller gave for ``what``; all but a text or a path is refused."""
     if not isinstance(given, str | os.PathLike):
         raise InputError(f"{what} is named by a path, not by {type(given).__name__}")
+    check_name(given)
     return Path(given)
 
 

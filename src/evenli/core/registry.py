@@ -1,4 +1,4 @@
-"""Rooms and what they bring: suites, measures, model backends, embedded models, encoders, mitigations, axes, commands.
+"""Rooms and what they bring: suites, measures, models, encoders, mitigations, formats of exports, axes, commands.
 
 A folder of evenli with a module ``room`` brings these by import path. Nothing outside a room names its modules, so a
 room can be taken out. Each kind has a registry; an entry is loaded when it is first used. Other packages are rooms of
@@ -156,5 +156,7 @@ ENCODERS: Registry[Any] = Registry("encoder backend", "encoders")
 """Loaders of encoders by the word before the colon of a spec: ``load(target, request) -> Encoder``."""
 MITIGATIONS: Registry[Any] = Registry("mitigation", "mitigations")
 """Ways to make an encoder, word vectors or a corpus fairer; see ``evenli.core.mitigation.Method``."""
+EXPORTS: Registry[Any] = Registry("format", "exports")
+"""Formats in which audits are written for other tools; see ``evenli.exports.files.Export``."""
 AXES: Registry[Any] = Registry("axis", "axes")
 """TOML files of axes in other packages; the shipped ones are in ``words/axes``."""

@@ -18,7 +18,7 @@ from typing import Any
 from evenli._version import __version__
 from evenli.core.errors import InputError, RunError, RunLockedError, system_failure, translated
 from evenli.core.io import Content, hash_text, json_text, read_json, write_content, write_failure
-from evenli.core.parse import check_regular, path_of
+from evenli.core.parse import check_regular, parse_json_object, path_of
 from evenli.core.temporary import is_temporary, leftovers, process_mark
 
 LOCK = ".lock"
@@ -195,14 +195,21 @@ def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_manifest(
-    file: Path, *, kind: str, schema: int = 1, hashed: bool = True, required: Sequence[str] = ()
+    file: Path,
+    *,
+    kind: str,
+    schema: int = 1,
+    hashed: bool = True,
+    required: Sequence[str] = (),
+    content: bytes | None = None,
 ) -> dict[str, Any]:
     """Read a manifest: a JSON object with ``schema``; one that is damaged, foreign or of another version is refused.
 
     The directory should hold a ``kind``, and the manifest its own hash if it is ``hashed``, and the keys ``required``.
+    ``content`` are the bytes of the file where they are at hand.
     """
     with translated(f"{file} is damaged (", f"); {ANEW}", into=RunError, kinds=UNREADABLE):
-        stored = read_json(file)
+        stored = read_json(file) if content is None else parse_json_object(content, str(file))
         version = int(stored["schema"])
         missing = [key for key in required if key not in stored]
     if stored.get("kind", kind) != kind:

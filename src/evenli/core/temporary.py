@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from evenli.core.parse import check_regular
 
 
 def process_mark() -> str:
-    """What the name of a temporary file says about its writer: the number of the process, and its machine."""
+    """What the name of a temporary file says about its writer: the number of the process, its machine, its thread."""
     numbering = ""
     with contextlib.suppress(OSError):  # containers of one host number their processes apart; Linux says which
         numbering = str(Path("/proc/self/ns/pid").readlink())
     machine = hashlib.sha256(f"{platform.node()} {numbering}".encode()).hexdigest()[:8]
-    return f"{os.getpid()}-{machine}"
+    return f"{os.getpid()}-{machine}-{threading.get_ident():x}"
 
 
 def is_temporary(path: Path) -> bool:
@@ -38,8 +39,8 @@ def leftovers(folder: Path, start: str, end: str) -> list[Path]:
     """Entries named start, mark, end whose process is gone; those of other machines may be in use and are left out."""
     if os.name != "posix":  # elsewhere a process cannot be asked without disturbing it
         return []
-    machine = process_mark().partition("-")[2]
-    named = re.compile(f"{re.escape(start)}([0-9]{{1,9}})-{machine}{re.escape(end)}")
+    machine = process_mark().split("-")[1]
+    named = re.compile(f"{re.escape(start)}([0-9]{{1,9}})-{machine}-[0-9a-f]+{re.escape(end)}")
     found = ((entry, named.fullmatch(entry.name)) for entry in folder.iterdir())
     return [entry for entry, match in found if match and not _is_running(int(match[1]))]
 

@@ -31,11 +31,33 @@ class Progress:
     stage: str
 
 
+_KEPT: list[TextIO] = []
+
+
+@contextlib.contextmanager
+def kept_stdout() -> Iterator[None]:
+    """Keep stdout for what a command answers: what a user's own code or a library prints meanwhile goes to stderr."""
+    _KEPT.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _KEPT.pop()
+
+
+def stdout() -> TextIO:
+    """Where a command answers."""
+    return _KEPT[-1] if _KEPT else sys.stdout
+
+
+def show(text: str) -> None:
+    """Text on stdout, at once."""
+    print(text, end="", file=stdout(), flush=True)
+
+
 def say(line: str) -> None:
     """One line on stdout, whatever stands in it."""
-    import typer  # here: a library imports this module for its progress
-
-    typer.echo(printable(line))
+    show(f"{printable(line)}\n")
 
 
 def warn(message: str) -> None:
@@ -47,12 +69,12 @@ def console() -> Console:
     """The terminal; wide enough for tables where the output is a file or a pipe."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=140)
+    return Console(file=stdout(), width=None if stdout().isatty() else 140)
 
 
 def print_json(content: Any) -> None:
     """Strict JSON on stdout."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    show(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def answer(as_json: bool, content: Any, *lines: str) -> None:
@@ -159,10 +181,11 @@ _CONTROL = re.compile(rf"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 
 class SafeStream:
-    """A text stream that spells control characters out."""
+    """A text stream that spells control characters out; one that is ``optional`` may be full or gone."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, optional: bool = False) -> None:
         self.unguarded = stream  # the stream behind the door, for ``format.drawn_on``
+        self._spared: type[OSError] = OSError if optional else BrokenPipeError
         with contextlib.suppress(AttributeError, ValueError):  # not every stream can: a test's buffer, for example
             stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
         self._coloured = stream.isatty()
@@ -183,7 +206,7 @@ class SafeStream:
         """Whoever reads may have enough of it, as ``head`` does: the command goes on, and what a gate found stands."""
         try:
             yield
-        except BrokenPipeError:
+        except self._spared:
             drop_output(self.unguarded)
 
     def _spell(self, match: re.Match[str]) -> str:
@@ -206,4 +229,4 @@ def guard() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, SafeStream):
-            setattr(sys, name, SafeStream(stream))
+            setattr(sys, name, SafeStream(stream, optional=name == "stderr"))

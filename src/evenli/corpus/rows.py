@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from evenli.core.binary import read_parquet
+from evenli.core.binary import check_fork, read_parquet
 from evenli.core.errors import PairError
 from evenli.core.io import COLUMNS
 from evenli.core.parse import parse_json_object
@@ -57,6 +57,7 @@ def plain_texts(lines: Sequence[bytes]) -> tuple[list[str], list[bool]]:
 
 def plain_rows(lines: Sequence[bytes]) -> pl.DataFrame:
     """Lines of plain text, none of which holds a line feed; each is written as ``{"text": LINE}``."""
+    check_fork()
     texts, invalid = plain_texts(lines)
     # Within a JSON string every quotation mark is escaped, so these three characters stand between two only.
     written = msgspec.json.encode(texts)[2:-2].decode().split('","')
@@ -66,6 +67,7 @@ def plain_rows(lines: Sequence[bytes]) -> pl.DataFrame:
 
 def table_rows(records: Iterable[SourceRecord], columns: Sequence[str]) -> pl.DataFrame:
     """Rows of a table or of JSON Lines."""
+    check_fork()
     schema = {**_ABOUT, **{f"text{at}": pl.String for at in range(len(columns))}}
     return pl.DataFrame([_parse(record, columns) for record in records], schema=schema, orient="row")
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError, RunError
-from evenli.core.io import hash_files, hash_text, read_json
+from evenli.core.io import file_name, hash_files, hash_text, read_json
 from evenli.core.store import UNREADABLE, RunDir, replacing
 from evenli.encoders.base import Embeddings, EncoderRequest
 from evenli.encoders.vector_formats import BROKEN, Block, blocks, words_beside
@@ -130,7 +130,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
         raise InputError(f"no such file of word vectors: {path}")
     sources = [path, words_beside(path)] if path.suffix.lower() == ".npy" else [path]
     place = Path(cache) if cache is not None else path.parent / CACHE
-    entry = place / f"{path.name}-{hash_text(f'{path.resolve()}|{limit}')[:12]}"
+    entry = place / file_name(f"{path.name}-{hash_text(f'{path.resolve()}|{limit}')[:12]}")
     # Both are hashed at every load, 1 to 3 s a gigabyte: results name the vectors they rest on, and a file may change
     # within its size and keep its time.
     stamp = [_LAYOUT, hash_files(sources)]

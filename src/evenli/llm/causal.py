@@ -7,12 +7,11 @@ does not take such rows is asked one question a row, in batches of one length.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -270,9 +269,10 @@ def _find(target: str, *, online: bool) -> loading.Checkpoint:
 def _load_parts(source: loading.Checkpoint) -> tuple[Any, Any]:
     """The network and its tokenizer."""
     transformers = loading.quiet_transformers(_PURPOSE)
-    # The reader of GGUF files draws a progress bar of its own.
-    silent = contextlib.redirect_stderr(io.StringIO()) if source.gguf else contextlib.nullcontext()
-    with loading.one_line(source.name), silent:
+    if source.gguf:  # its reader draws a bar past the library's own switch
+        reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+        reader.tqdm = transformers.logging.tqdm
+    with loading.one_line(source.name):
         tokenizer = loading.load_part(transformers.AutoTokenizer, source)
         loading.try_tokenizer(tokenizer, source.name, "a b")
         safe = None if source.gguf else True

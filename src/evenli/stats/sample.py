@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli.core.binary import check_fork
 from evenli.core.errors import InputError
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.registry import DEFAULT_SUITE
@@ -50,6 +51,7 @@ class Sample:
     """
 
     def __init__(self, predictions: LogitTable, weights: Weights | None = None, *, published: bool = False) -> None:
+        check_fork()
         self.frame, self.header, self.published = predictions.frame, predictions.header, published
         if self.frame.height == 0:
             raise InputError("no predictions to measure")

@@ -1,4 +1,4 @@
-"""``evenli train nli``, ``evenli train encoder``, ``evenli export`` and ``evenli meta``."""
+"""``evenli train nli``, ``evenli train encoder``, ``evenli onnx`` and ``evenli meta``."""
 
 from __future__ import annotations
 
@@ -106,10 +106,9 @@ def train_encoder(
     terminal.answer(as_json, outcome.to_dict(), line)
 
 
-def export(
+def onnx(
     model: Annotated[Path, argument("Checkpoint folder with safetensors weights.")],
     out: Annotated[Path, output("A file that ends in .onnx, or a folder for model.onnx.")],
-    onnx: Annotated[bool, option("Export to ONNX, the one format there is.", "--onnx")] = True,
     int8: Annotated[bool, option("Store weights in int8; arithmetic stays fp32.", "--int8")] = False,
     check: Annotated[Path | None, option("Pair file to compare on; default: the built-in gold pairs.")] = None,
     lang: shared.Lang = "en",
@@ -203,6 +202,6 @@ def controlled(
 COMMANDS = (
     Command(train_nli, "train", "nli"),
     Command(train_encoder, "train", "encoder"),
-    *(Command(run, "Train") for run in (export, meta)),
+    *(Command(run, "Train") for run in (onnx, meta)),
     Command(controlled, "build"),
 )

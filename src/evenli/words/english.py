@@ -1,6 +1,6 @@
 """English as far as templates and sentences need it.
 
-Articles, plurals, slots that remember number and capital letter; whether texts are English, whether they name a person.
+Plurals, slots that remember number and capital letter; whether texts are English, whether they name a person.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 from evenli.words import read_table, word_classes
 from evenli.words.lists import name_kinds, name_ranks
-from evenli.words.templates import SLOT
+from evenli.words.templates import SLOT, article
 
 SLOTS = "[Subs]"
 """Where a template takes its word in the plural."""
@@ -22,24 +22,6 @@ _TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower c
 # English text has at least this share of function words and at most this share of letters beyond ASCII.
 _FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
 _COMMON_NAMES = 300  # ranks of first names that are also looked for in lower case
-
-
-def article(word: str) -> str:
-    """``a`` or ``an`` by sound, as far as spelling shows it.
-
-    >>> [article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
-    ['an', 'a', 'an', 'a', 'an']
-    """
-    first = word.partition(" ")[0]
-    if first.isupper() and len(first) > 1:  # letters are read by name: an MRI
-        return "an" if first[0] in "AEFHILMNORSX" else "a"
-    vowel = r"hour|heir|honest|honou?r|(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]"
-    return "an" if re.match(vowel, first, re.IGNORECASE) else "a"
-
-
-def with_article(word: str) -> str:
-    """A word behind its indefinite article."""
-    return f"{article(word)} {word}"
 
 
 @cache

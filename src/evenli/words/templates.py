@@ -35,6 +35,24 @@ def slot_word(template: str | None, sentence: str) -> str:
     return word if slot and sentence == before + word + after else ""
 
 
+def article(word: str) -> str:
+    """``a`` or ``an`` by sound, as far as spelling shows it.
+
+    >>> [article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
+    ['an', 'a', 'an', 'a', 'an']
+    """
+    first = word.partition(" ")[0]
+    if first.isupper() and len(first) > 1:  # letters are read by name: an MRI
+        return "an" if first[0] in "AEFHILMNORSX" else "a"
+    vowel = r"hour|heir|honest|honou?r|(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]"
+    return "an" if re.match(vowel, first, re.IGNORECASE) else "a"
+
+
+def with_article(word: str) -> str:
+    """A word behind its indefinite article."""
+    return f"{article(word)} {word}"
+
+
 def any_of(words: Iterable[str], lang: str = "en", *, case: bool = False) -> re.Pattern[str]:
     """One of the words: anywhere where no spaces are written, else as a whole word (``man's`` but not ``man-made``)."""
     # Longest first, so that a compound wins over a word inside it.

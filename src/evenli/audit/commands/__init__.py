@@ -5,7 +5,7 @@ from evenli.core.registry import Command
 
 _AUDIT, _DECIDE, _DATA = "Audit a model", "Compare and decide", "Data and installation"
 COMMANDS = (
-    *(Command(run, _AUDIT) for run in (audit.audit, audit.predict, audit.measure, audit.verify)),
+    *(Command(run, _AUDIT) for run in (audit.audit, audit.predict, audit.measure)),
     *(Command(run, _AUDIT) for run in (audit.report, audit.view, audit.card, audit.table)),
     *(Command(run, _DECIDE) for run in (audit.compare, audit.robustness, audit.gate)),
     *(Command(run, "build") for run in (data.coal, data.probe, data.dev2020)),

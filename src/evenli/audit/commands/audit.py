@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,6 @@ from evenli.core import terminal
 from evenli.core.commands import argument, option, output, suites, with_settings
 from evenli.core.errors import InputError
 from evenli.core.extras import check_extra
-from evenli.core.format import printable
 from evenli.core.record import Scoring
 
 _WRITTEN = ("predictions.parquet", "results.json", "run.json")
@@ -160,18 +158,6 @@ def measure(
         show_results(audit, terminal.console(), files=f"{run}/ results.json", verbose=verbose)
 
 
-def verify(run: shared.Run, as_json: shared.Json = False) -> None:
-    """Check a run against its evidence.
-
-    Hashes of its files, and every number scored again from the table.
-    """
-    from evenli.audit.audit import verify_run
-
-    checked = verify_run(run)
-    files = ", ".join(checked.files)
-    terminal.answer(as_json, checked.to_dict(), f"verified {run}: {files}; {checked.numbers} numbers scored again")
-
-
 @with_settings()
 def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
@@ -259,7 +245,7 @@ def gate(
 ) -> None:
     """Pass or fail a run, for continuous integration.
 
-    Exit code 0: passed, 1: failed, 2: bad input or undecidable.
+    Exit code 0: passed, 1: failed, 2: bad input, 3: undecided.
     """
     from evenli.audit.gate import gate as decide
 
@@ -267,9 +253,9 @@ def gate(
     terminal.answer(as_json, result.to_dict(), *repr(result).split("\n"))
     # Raised only now, so that the other checks are read as well.
     if result.passed is None:
-        raise InputError(result.problem)
+        terminal.warn(result.problem)
     if not result.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if result.passed is False else 3)
 
 
 def card(
@@ -296,11 +282,11 @@ def card(
         raise InputError("--part is for printing; leave it out with --into and --push")
     if into is not None:
         merge_card(run, into)
-        typer.echo(f"{printable(str(into))}: results of {printable(str(run))} are in it")
+        terminal.say(f"{into}: results of {run} are in it")
     if push is not None:
-        typer.echo(printable(push_card(run, push)))
+        terminal.say(push_card(run, push))
     if into is None and push is None:
-        typer.echo(section(run, part), nl=False)
+        terminal.show(section(run, part))
 
 
 def table(
@@ -319,7 +305,7 @@ def table(
 
     shown = run_table(run, what, suite, out)
     if out is None:
-        typer.echo(markdown(shown), nl=False)
+        terminal.show(markdown(shown))
     else:
         terminal.say(f"{out}: {shown.height} rows")
 
@@ -355,7 +341,6 @@ def view(
 
     def ready(address: str) -> None:
         terminal.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")
-        sys.stdout.flush()  # whoever started the server waits for the address
         if browser:
             import webbrowser
 

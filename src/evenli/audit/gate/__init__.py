@@ -1,9 +1,10 @@
 """The gate: conditions under which a run must not pass, for continuous integration.
 
-Three kinds of check. A run whose model is not competent fails, whatever its scores: a mute model scores 0. Each
-condition, of a policy or given as such, fails the gate where it is true. A baseline fails it where NLI-CoAL rose by
-more than a margin and the interval of the paired difference lies above 0, so that neither noise nor a certain but tiny
-change stops a release.
+Four kinds of check. A run whose model is not competent fails, whatever its scores: a mute model scores 0. Weak
+evidence decides nothing: a limit, answers that change when they are asked for again, truncated pairs. Each condition,
+of a policy or given as such, fails the gate where it is true. A baseline fails it where NLI-CoAL rose by more than a
+margin and the interval of the paired difference lies above 0, so that neither noise nor a certain but tiny change stops
+a release.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from evenli.audit.audit import Audit, load_run
+from evenli.audit.assess import Audit
 from evenli.audit.compare import compare_runs
 from evenli.audit.differences import Difference
 from evenli.audit.gate.expressions import Value, evaluate, fields
 from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import ROBUST, Clause, get_suite, judging
+from evenli.audit.verify import load_verified
 from evenli.core.errors import InputError, translated
 from evenli.core.format import number, percent, printable
 from evenli.core.io import to_plain, write_atomic
@@ -47,6 +49,17 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
     max_worse: Annotated[float, Meta(ge=0, le=1e9)] | None = None
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class EvidenceBounds(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the evidence of a run must be; a run beyond one of these is undecided. None asks for nothing."""
+
+    asked: Share | None = None  # smallest share of the pairs that must be asked
+    changed: Share | None = None  # largest share of answers that may change when they are asked for again
+    truncated: Share | None = None  # largest share of pairs that may be truncated
+
+
 class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses": "clause"}):
     """Under which conditions a model is not shipped, and why.
 
@@ -62,6 +75,12 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses":
     optional = true                       # skipped where a field is undefined; undecided by default
     suite = "coal"                        # only for runs of this suite, and about its fields; may be left out
     required = true                       # a run without that suite is undecided; left out, the clause is not applied
+    undecided_if = "stereotype.high >= 0.3"  # a run that does not fail, but is not shown to pass; may be left out
+
+    [evidence]
+    asked = 1.0                           # smallest share of the pairs, largest shares of changed answers and truncated
+    changed = 0.05                        # pairs; beyond them a run is undecided; each may be left out
+    truncated = 0.05
 
     [baseline]
     max_worse = 0.02                      # where a baseline is given; may be left out
@@ -71,6 +90,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, rename={"clauses":
     clauses: Sequence[Clause] = ()
     description: str = ""
     baseline: Baseline = Baseline()
+    evidence: EvidenceBounds = EvidenceBounds()
 
 
 def shipped_policies() -> list[str]:
@@ -126,15 +146,17 @@ class GateResult(Record, frozen=True):
         run: The folder of its audit.
         checks: What was looked at.
         policy: Name of the policy that was applied.
+        verdict: The verdict of the audit, which passes and fails nothing by itself.
     """
 
-    optional: ClassVar[tuple[str, ...]] = ("policy",)
+    optional: ClassVar[tuple[str, ...]] = ("policy", "verdict")
     computed: ClassVar[Mapping[str, str]] = {"passed": "passed"}
 
     model: str
     run: Path
     checks: tuple[Check, ...]
     policy: str = ""
+    verdict: str = ""
 
     @property
     def passed(self) -> bool | None:
@@ -148,7 +170,7 @@ class GateResult(Record, frozen=True):
         if self.passed is not None:
             return ""
         first = next(check for check in self.checks if check.status == UNDECIDED)
-        return f'cannot decide "{first.name}": {first.detail.rstrip(".")}; see the notes in results.json'
+        return f'cannot decide "{first.name}": {first.detail.rstrip(".")}'
 
     def failures(self) -> list[Check]:
         """The checks that failed."""
@@ -158,7 +180,8 @@ class GateResult(Record, frozen=True):
         """The checks and the outcome, one line each."""
         outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
         named = f" by policy {self.policy}" if self.policy else ""
-        return "\n".join([*map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
+        said = [printable(f"verdict  {self.verdict}")] if self.verdict else []
+        return "\n".join([*said, *map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
 
 
 def gate(
@@ -198,14 +221,16 @@ def gate(
     rules = load_policy(policy)  # a broken file is found before the run is read
     if rules.name == NONE and not fail_if and baseline is None:
         raise InputError("the gate has nothing to check; leave the policy 'none' out, or give conditions or a baseline")
-    audit = run if isinstance(run, Audit) else load_run(run)
-    checks = [check_competence(audit.result), *check_policy(audit.result, rules)]
+    audit = run if isinstance(run, Audit) else load_verified(run)
+    checks = [check_competence(audit.result), *check_evidence(audit.result, rules), *check_policy(audit.result, rules)]
     checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
-        old = baseline if isinstance(baseline, Audit) else load_run(baseline)
+        old = baseline if isinstance(baseline, Audit) else load_verified(baseline)
         allowed = next((bound for bound in (max_worse, rules.baseline.max_worse) if bound is not None), MAX_WORSE)
         checks.append(_compare_with(old, audit, allowed, scoring))
-    result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
+    result = GateResult(
+        audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name, audit.verdict.sentence
+    )
     if junit is not None:
         write_junit(checks, Path(junit), suite=f"evenli gate {audit.name}")
     return result
@@ -224,6 +249,23 @@ def check_competence(result: AuditResult) -> Check:
         # The verdict is no reason to pass; what the model got right is.
         detail = f"gold pairs {percent(competence.gold.value)} right, stated groups {percent(competence.stated.value)}"
     return Check("competent", status, detail, {"verdict": verdict.code})
+
+
+def check_evidence(result: AuditResult, policy: Policy) -> list[Check]:
+    """Whether the answers tell enough to decide by a policy; a run whose evidence is weak, or unknown, is undecided."""
+    found, bounds, checks = result.evidence, policy.evidence, []
+    for key, name, said in (
+        ("asked", "all pairs asked", "of the pairs were asked"),
+        ("changed", "answers repeat", "of the answers changed when they were asked for again"),
+        ("truncated", "pairs read in full", "of the pairs were truncated"),
+    ):
+        share, bound = getattr(found, key), getattr(bounds, key)
+        if bound is None:
+            continue
+        enough = share >= bound if key == "asked" else share <= bound  # NaN is neither
+        detail = f"{percent(share, 1)} {said}; undecided {'below' if key == 'asked' else 'above'} {percent(bound)}"
+        checks.append(Check(name, PASSED if enough else UNDECIDED, detail, to_plain({f"evidence.{key}": share})))
+    return checks
 
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
@@ -254,6 +296,11 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
             known[about] = fields(result, about)
         with translated(f"policy {policy.name}, clause '{clause.name}': ", kinds=(InputError,)):
             check = _check(clause.fail_if, result, known[about])
+            weak = _check(clause.undecided_if, result, known[about]) if clause.undecided_if else None
+        if check.status == PASSED and weak is not None and weak.status != PASSED:
+            detail = f"not enough evidence: {weak.detail}; undecided if {clause.undecided_if}"
+            checks.append(Check(clause.name, UNDECIDED, detail, {**check.values, **weak.values}))
+            continue
         status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
         # The reason is why it fails; a clause that holds needs its numbers and their bound only.
         numbers = f"{check.detail}; fails if {clause.fail_if}"
@@ -282,6 +329,7 @@ def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> C
     status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
     shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
     detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
+    detail += "; see the notes in results.json" if None in outcome.values.values() else ""
     # The scores of a model that is not competent can still be compared, but they mean nothing.
     if result.competence is not None and result.competence.problem:
         detail += "; without a verdict the scores say nothing"

@@ -78,6 +78,7 @@ def fields(result: AuditResult, about: str = "") -> dict[str, Value]:
     about = about or (judge.name if judge else "")
     known: dict[str, Value] = {"verdict": result.verdict.code, "lang": result.lang}
     known |= {f"verdict.{name}": held for name, held in _causes(result).items()}
+    known |= _walked("evidence", result.evidence)
     competence = result.competence
     for name in ("gold", "stated"):
         known |= _estimate(f"competence.{name}", getattr(competence, name, None))

@@ -19,9 +19,7 @@ give ties only.
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -161,7 +159,7 @@ class CallableModel:
 
 def load(target: str, request: ModelRequest) -> CallableModel:
     """The backend ``py:module:function``."""
-    with contextlib.redirect_stdout(sys.stderr), translated("", into=ModelError, kinds=(InputError,)):
+    with translated("", into=ModelError, kinds=(InputError,)):
         function = import_object(target, "py:module:function")
     if not callable(function):
         raise ModelError(f"{target} is not callable")

@@ -15,7 +15,7 @@ from typing import Any
 
 from evenli.audit.models.base import ModelOptions, OutOfMemory
 from evenli.audit.models.growth import growth
-from evenli.core.binary import decoding, silence_fd, tensor_names
+from evenli.core.binary import decoding, tensor_names
 from evenli.core.errors import InputError, ModelError, message_of, translated
 from evenli.core.extras import need
 from evenli.core.io import hash_files, read_json
@@ -196,21 +196,21 @@ def quiet_transformers(purpose: str) -> Any:
 
 @contextmanager
 def one_line(name: str) -> Iterator[None]:
-    """Turn the loader's many errors about a checkpoint on this machine into one line, and keep stdout ours."""
+    """Turn the loader's many errors about a checkpoint on this machine into one line."""
 
     def reason(error: BaseException) -> str:
         if "trust_remote_code" in str(error) or "custom code" in str(error):
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
         return message_of(error)
 
-    with translated(f"cannot load the checkpoint {name}: ", into=ModelError, reason=reason), silence_fd(1):
+    with translated(f"cannot load the checkpoint {name}: ", into=ModelError, reason=reason):
         yield
 
 
 def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
-    """Validate a tokenizer, with the output of its library suppressed."""
+    """Validate a tokenizer: one that is damaged fails, or panics, at its first text."""
     growth(tokenizer)
-    with decoding(f"the tokenizer of {name}"), silence_fd():
+    with decoding(f"the tokenizer of {name}"):
         tokenizer(*texts)
 
 

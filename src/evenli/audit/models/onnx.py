@@ -16,9 +16,9 @@ from evenli.audit.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMe
 from evenli.audit.models.growth import growth
 from evenli.audit.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.core import registry
-from evenli.core.binary import silence_fd
 from evenli.core.errors import LabelError, ModelError, foreign_code, message_of, translated
 from evenli.core.io import hash_files
+from evenli.core.parse import DEPTH, check_regular
 from evenli.core.temporary import private_copy
 from evenli.words.tables import read_toml
 
@@ -146,7 +146,7 @@ def open_tokenizer(file: Path) -> Any:
     """The tokenizer of an ONNX model, without padding."""
     from tokenizers import Tokenizer
 
-    with foreign_code(f"cannot read {file}: "), silence_fd(1):
+    with foreign_code(f"cannot read {file}: "):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     growth(tokenizer)
@@ -204,50 +204,85 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
     raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")
 
 
-_TEXTS = {".json", ".txt", ".md", ".toml", ".model", ".lock", ""}
-"""Endings of files beside a model that hold no weights."""
+_TENSOR, _SPARSE, _ENTRY = "tensor", "sparse tensor", "entry"
+_GRAPH, _NODE, _ATTRIBUTE, _FUNCTION, _TRAINING = "graph", "node", "attribute", "function", "training"
+_MESSAGES: dict[str, dict[int, str]] = {
+    "model": {7: _GRAPH, 20: _TRAINING, 25: _FUNCTION},
+    _TRAINING: {1: _GRAPH, 2: _GRAPH},
+    _GRAPH: {1: _NODE, 5: _TENSOR, 15: _SPARSE},
+    _FUNCTION: {7: _NODE, 11: _ATTRIBUTE},
+    _NODE: {5: _ATTRIBUTE},
+    _ATTRIBUTE: {5: _TENSOR, 6: _GRAPH, 10: _TENSOR, 11: _GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+    _TENSOR: {13: _ENTRY},
+}
+"""The fields of ``onnx.proto`` on the way to the names of external data, by message."""
+_FIXED = {1: 8, 5: 4}
+"""Bytes of a field, by wire type, where they do not vary."""
 
 
 def data_files(path: Path) -> list[Path]:
     """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
 
-    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
-    it any file of the folder that is no text may be one, so all of those count.
+    One outside of the model's folder is refused, also behind a link: some versions of the runtime read any file of the
+    machine as weights.
     """
-    try:
-        import onnx
-    except ImportError:
-        others = (file for file in path.parent.rglob("*") if file.is_file() and file.suffix not in _TEXTS)
-        return sorted(file for file in others if file.suffix != ".onnx")
-    with translated(f"{path} is not an ONNX model: ", into=ModelError):
-        model = onnx.load(str(path), load_external_data=False)
-    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
-    # What is no UTF-8 comes as bytes.
-    locations = sorted({_text(entry.value) for entry in entries if _text(entry.key) == "location"})
+    check_regular(path)
+    with translated(f"{path} is not an ONNX model: ", into=ModelError, kinds=(ValueError,)):
+        locations = sorted(set(_locations(memoryview(path.read_bytes()))))
+    # In the cache of the hub the model and its weights are links into one folder of blobs.
+    folders = (path.parent.resolve(), path.resolve().parent)
     for location in locations:
         # Read as either system would: a path that leaves the folder on one of them is no path to trust.
-        ways = (PurePosixPath(location), PureWindowsPath(location))
-        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
+        ways, file = (PurePosixPath(location), PureWindowsPath(location)), path.parent / location
+        named = location and not any(way.drive or way.root or ".." in way.parts for way in ways)
+        if named and not file.is_file():
+            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
+        if not named or not any(file.resolve().is_relative_to(folder) for folder in folders):
             raise ModelError(
                 f"{path} references external weights outside its folder ('{location}'); export it again with the "
                 "weights beside it"
             )
-        if not (path.parent / location).is_file():
-            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
     return [path.parent / location for location in locations]
 
 
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+def _locations(message: memoryview, kind: str = "model", depth: int = 0) -> Iterator[str]:
+    """Names of external data in a message: of initializers, of attributes of nodes, of subgraphs and functions."""
+    if depth > DEPTH:
+        raise ValueError(f"nested more than {DEPTH} deep")
+    if kind == _ENTRY:
+        entry = [(number, bytes(value)) for number, value in _fields(message)]
+        if (1, b"location") in entry:
+            yield from (value.decode("utf-8", "backslashreplace") for number, value in entry if number == 2)
+        return
+    for number, value in _fields(message):
+        if number in _MESSAGES[kind]:
+            yield from _locations(value, _MESSAGES[kind][number], depth + 1)
 
 
-def _tensors(message: Any, kind: Any) -> Iterator[Any]:
-    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Numbers and contents of the fields of a protobuf message that are texts, bytes or messages."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            at = _varint(message, at)[1]
             continue
-        for part in [value] if hasattr(value, "ListFields") else value:
-            if isinstance(part, kind):
-                yield part
-            else:
-                yield from _tensors(part, kind)
+        size, at = (_FIXED[wire], at) if wire in _FIXED else _varint(message, at)
+        # A reader may cut a tag to 32 bits and then see another field, so that is no tag to trust.
+        if not 0 < number < 1 << 29 or wire not in {1, 2, 5} or at + size > len(message):
+            raise ValueError("it is damaged")
+        if wire == 2:
+            yield number, message[at : at + size]
+        at += size
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """A number and where it ends."""
+    value = 0
+    for place, byte in enumerate(message[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    raise ValueError("it is damaged")

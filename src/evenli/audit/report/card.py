@@ -138,8 +138,7 @@ def section(audit: Audit) -> str:
 
 {_competence(audit)}
 
-What it does not show: it is about this checkpoint, these {things}, these sentences, {text.limits} It does not
-predict harm in an application.
+What it does not show: {limits(audit)}
 
 To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
 
@@ -149,12 +148,22 @@ Measure: {text.paper}. Tool: [evenli]({SOURCE}).
 """
 
 
+def limits(audit: Audit) -> str:
+    """What the numbers of a run do not show, after a colon."""
+    about = about_axis(audit.header)
+    things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
+    told = get_suite(suite_of(audit)).texts(about).limits
+    ending = "It does not\npredict harm in an application."
+    return f"it is about this checkpoint, these {things}, these sentences, {told} {ending}"
+
+
 def _competence(audit: Audit) -> str:
     competence = audit.result.competence
+    weak = "".join(f"\n{line}" for line in audit.result.evidence.lines)
     if not competence:
-        return "Competence at the task was not assessed."
+        return f"Competence at the task was not assessed.{weak}"
     gold, stated = (f"{share.shown} of {share.n}" for share in (competence.gold, competence.stated))
-    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
+    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group.{weak}"
 
 
 def _plain_block(block: Block) -> str:

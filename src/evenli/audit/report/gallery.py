@@ -12,12 +12,11 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from hashlib import sha256
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 from markupsafe import Markup
@@ -27,10 +26,10 @@ from evenli.audit.audit import load_run
 from evenli.audit.compare import compare_runs
 from evenli.audit.models import NLIModel, load_model
 from evenli.audit.models.base import ModelOptions, split_spec
-from evenli.audit.predictions import SCHEMA, RunFolder, read_header
+from evenli.audit.predictions import read_header
 from evenli.audit.report.html import render
+from evenli.audit.report.runs import RunEntry, Runs, find_runs
 from evenli.audit.report.terminal import difference_cells
-from evenli.audit.results import AuditResult
 from evenli.audit.suites.base import get_suite
 from evenli.core import page
 from evenli.core.blocks import Block
@@ -40,7 +39,7 @@ from evenli.core.format import p_bound, percent
 from evenli.core.labels import LABELS
 from evenli.core.page import write_page
 from evenli.core.registry import DEFAULT_SUITE
-from evenli.core.store import RunDir, read_manifest
+from evenli.core.store import RunDir
 from evenli.stats.measure import get_measure
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_DEEP = 6
-"""How far below the folder runs are looked for."""
 _MOST_COMPARED = 6
 """Runs of which every two are compared in an export."""
+_AT_ONCE = 100
+"""Runs on a page of the list."""
 _UNSHOWN = "cannot be shown; evenli verify says why"
 LOOPBACK = "127.0.0.1"
 LONGEST = 1_000
@@ -70,82 +69,33 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class RunEntry:
-    """A run in the list; ``problem`` says why it cannot be shown."""
-
-    id: str
-    path: Path
-    name: str
-    model: str = ""
-    lang: str = ""
-    data: str = ""
-    verdict: str = ""
-    score: str = ""
-    scored: str = ""  # what the score is of
-    created: str = ""
-    spec: str = ""
-    problem: str = ""
-    pairs: str = ""  # hash of the pairs, which runs that can be compared share
-
-
-def find_runs(folder: str | Path) -> list[RunEntry]:
-    """Every run below a folder, newest first; a damaged one is listed with what is wrong."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f"there is no folder {root}; give the one that holds your runs")
-    files = (file for depth in range(_DEEP) for file in root.glob("*/" * depth + "run.json"))
-    entries = [_entry(root, file.parent) for file in sorted(files)]
-    return sorted(entries, key=lambda entry: (entry.created, entry.name), reverse=True)
-
-
-def _entry(root: Path, folder: Path) -> RunEntry:
-    name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
-    # The address of a run: short, of harmless letters, and the same after a restart.
-    identity = f"{re.sub(r'[^a-zA-Z0-9]+', '-', name).strip('-')[:40]}-{sha256(name.encode()).hexdigest()[:8]}"
-    unread = RunEntry(identity, folder, name)
-    try:
-        header = read_header(folder / "run.json")
-        entry = replace(unread, created=str(header.get("created", ""))[:16].replace("T", " "))
-        if header.get("status") != "complete":
-            return replace(entry, problem="not complete: run its command again")
-        if not (folder / "results.json").is_file():
-            return replace(entry, problem="predictions only, no audit")
-        RunFolder(folder).verify("results.json")
-        stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA, hashed=False)
-        result = AuditResult.from_dict(stored)
-    except EvenliError as error:
-        return replace(unread, problem=str(error))
-    cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
-    ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranked), None)
-    # The verdict in a few words; the report has its sentence.
-    causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
-    return replace(
-        entry,
-        model=result.model.title,
-        lang=str(result.lang),
-        data="; ".join(card.name for card in cards),
-        verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
-        score=result.suites[ranked.name].main.shown if ranked else "",
-        scored=ranked.title if ranked else "",
-        spec=str(header["model"].get("spec", "")),
-        pairs=" ".join(card.sha256 for card in cards),
-    )
-
-
 def list_page(
     entries: Sequence[RunEntry],
     links: Mapping[str, str],
     comparisons: Sequence[tuple[str, str]] = (),
     *,
     live: bool = False,
+    find: str = "",
+    start: int = 0,
 ) -> str:
-    """The list of runs."""
+    """The list of runs; a live one shows those with all words of ``find``, a hundred at a time."""
+    words = find.lower().split()
+    entries = [entry for entry in entries if all(word in entry.text for word in words)] if words else entries
     lead = f"{len(entries)} run{'s' * (len(entries) != 1)}, newest first. A run opens its report."
+    places = {}
+    if live and len(entries) > _AT_ONCE:
+        start = min(start, len(entries) - 1) // _AT_ONCE * _AT_ONCE
+        last = min(start + _AT_ONCE, len(entries))
+        asked = {"Newer": start - _AT_ONCE, "Older": last}
+        places = {text: f"?{urlencode({'find': find, 'start': at})}" for text, at in asked.items()}
+        places = {text: places[text] for text, at in asked.items() if 0 <= at < len(entries)}
+        lead = f"{lead} These are {start + 1} to {last}."
+        entries = entries[start:last]
     # Runs of other suites have no score; where none has one, the column is of what an audit asks by default.
     scored = list(dict.fromkeys(entry.scored for entry in entries if entry.scored))
     scored = scored or [get_suite(DEFAULT_SUITE).title]
     shown = {"runs": entries, "scored": scored, "links": links, "comparisons": comparisons, "live": live}
+    shown |= {"find": find, "places": places}
     return _page("list", "evenli runs", lead, **shown)
 
 
@@ -272,7 +222,7 @@ def ask(model: NLIModel, premise: str, hypothesis: str) -> list[tuple[str, str]]
     return [(LABELS[i], percent(float(shares[i]))) for i in np.argsort(-shares)]
 
 
-def make_app(folder: str | Path, token: str, port: int) -> Starlette:
+def make_app(runs: Runs, token: str, port: int) -> Starlette:
     """The server's application; everything outside of the token's address is unknown."""
     check_extra("view", "evenli view")
     from starlette.applications import Starlette
@@ -290,35 +240,26 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         more = {"Content-Security-Policy": policy() + "; frame-ancestors 'none'"} if own else {}
         return HTMLResponse(text.encode("utf-8", "replace"), status, {**_HEADERS, **more})
 
-    def entry(identity: str) -> RunEntry:
-        """A run by its address; only runs that the list holds can be named."""
-        run = next((run for run in find_runs(folder) if run.id == identity), None)
-        if run is None:
-            raise InputError("there is no such run here (any more)")
-        if run.problem:
-            raise InputError(f"{run.name}: {run.problem}")
-        return run
-
-    model = lru_cache(maxsize=2)(lambda identity: load_asked(entry(identity)))
-
     # Starlette runs what is not async in a thread: a slow page stops no other.
     def index(request: Request) -> Response:
-        entries = find_runs(folder)
-        return html(list_page(entries, {entry.id: f"run/{entry.id}" for entry in entries}, live=True))
+        entries, given = runs.entries(), request.query_params
+        start = int(given["start"]) if re.fullmatch("[0-9]{1,9}", given.get("start", "")) else 0
+        links = {entry.id: f"run/{entry.id}" for entry in entries}
+        return html(list_page(entries, links, live=True, find=given.get("find", "")[:LONGEST], start=start))
 
     def report(request: Request) -> Response:
-        return html(report_page(entry(request.path_params["run"])), own=False)
+        return html(report_page(runs.get(request.path_params["run"])), own=False)
 
     def compare(request: Request) -> Response:
         """Two runs beside each other; the older one is the first."""
         chosen = request.query_params.getlist("run")
         if len(chosen) != 2:
             raise InputError(f"tick two runs to compare them, not {len(chosen)}")
-        first, second = sorted(map(entry, chosen), key=lambda entry: entry.created)
+        first, second = sorted(map(runs.get, chosen), key=lambda entry: entry.created)
         return html(compare_page(first, second, base))
 
     def form(request: Request) -> Response:
-        return html(ask_page(entry(request.path_params["run"]), base, LONGEST))
+        return html(ask_page(runs.get(request.path_params["run"]), base, LONGEST))
 
     def answered(identity: str, body: bytes) -> Response:
         """The form with the answer of the model."""
@@ -326,7 +267,9 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         premise, hypothesis = texts = [given.get(name, [""])[0].strip() for name in ("premise", "hypothesis")]
         if not premise or not hypothesis or max(map(len, texts)) > LONGEST:
             raise InputError(f"give a premise and a hypothesis of at most {LONGEST:,} characters")
-        run, (asked, note) = entry(identity), model(identity)
+        run = runs.get(identity)
+        # Loaded each time: the run, its model or both may have been replaced since.
+        asked, note = load_asked(run)
         return html(ask_page(run, base, LONGEST, (premise, hypothesis), ask(asked, *texts), note))
 
     async def answer(request: Request) -> Response:
@@ -357,7 +300,8 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
 def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = print) -> None:
     """Serve a folder until interrupted; ``on_ready`` is told the address. Port 0 takes a free one."""
     check_extra("view", "evenli view")
-    find_runs(folder)  # a folder that is not there is told before anything listens
+    runs = Runs(folder)
+    runs.entries()  # before anything listens: the pages find all runs read
     import uvicorn
 
     token = secrets.token_urlsafe(24)
@@ -366,7 +310,7 @@ def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = p
         listening.bind((LOOPBACK, port))
         listening.listen()  # so that the address works as soon as it is told
         port = listening.getsockname()[1]
-        app = make_app(folder, token, port)
+        app = make_app(runs, token, port)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
         on_ready(f"http://{LOOPBACK}:{port}/{token}/")
         uvicorn.Server(config).run(sockets=[listening])

@@ -97,6 +97,7 @@ class Clause(Struct, frozen=True, forbid_unknown_fields=True):
     optional: bool = False  # whether it is skipped where a field is undefined
     suite: str = ""  # applies to runs of this suite, or of one of several with commas; empty for any
     required: bool = False  # whether a run without that suite cannot be decided
+    undecided_if: str = ""  # a condition under which a run that does not fail cannot be decided
 
     @property
     def suites(self) -> list[str]:

@@ -34,8 +34,7 @@ from evenli.core.record import MeasureResult, Numbers
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.words import read_table
-from evenli.words.english import with_article
-from evenli.words.templates import SLOT
+from evenli.words.templates import SLOT, with_article
 
 _released = partial(
     measure,

@@ -15,7 +15,7 @@ import polars as pl
 from evenli.audit.results import AuditResult, Verdict
 from evenli.audit.suites.about import About
 from evenli.audit.suites.base import FOUND_NOTHING, Suite, Texts, data_of, own
-from evenli.audit.suites.coal import results, verdict
+from evenli.audit.suites.coal import results, screen, verdict
 from evenli.audit.suites.coal.pairs import check, load, load_labour
 from evenli.audit.suites.coal.results import CoalResult, detectable_difference, terminal_blocks
 from evenli.audit.suites.coal.verdict import CAUSES, LEANS, UNSURE
@@ -95,11 +95,11 @@ def disagreement(results: AuditResult) -> str:
 
 
 def revise(said: Verdict, published: CoalResult) -> Verdict:
-    """A verdict that names nothing does not stand where the published list has a lean."""
+    """A verdict that names nothing does not stand where the published list has a lean or errors."""
     if said.code not in {"even", "undecided"}:
         return said
     other = verdict.judge(published, None)
-    if other.code != "bias":
+    if other.code not in {"bias", "error"}:
         return said
     return Verdict("undecided", f"Undecided: the two lists of jobs disagree. On the published list: {other.sentence}")
 
@@ -147,7 +147,7 @@ class Coal(Suite):
     check = own(check)
     summarise = own(results.summarise)
     judge = own(verdict.judge)
-    summary = own(verdict.summary)
+    summary = own(screen.summary)
     texts = own(axis_texts)
     revise = own(revise)
 

@@ -142,7 +142,8 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
         readings: How jobs are read: as a job of which group.
         shares: ``proportions`` with intervals, also by group.
         notes: What is left out of the causes.
-        single_jobs: Whether single jobs are read alike in their sentences, more than by chance.
+        single_jobs: How far single jobs differ in how they are read.
+        single_jobs_expected: The same by the probabilities of the answers.
     """
 
     proportions: dict[str, Numbers]
@@ -156,6 +157,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     notes: list[str]
     medians: Numbers
     single_jobs: SingleJobs
+    single_jobs_expected: SingleJobs
 
     gate: ClassVar[Mapping[str, str]] = {"readings": "readings.{stereotype}.{reading}", "medians": "published.{key}"}
 
@@ -190,7 +192,8 @@ def summarise(sample: Sample, measures: dict[str, MeasureResult]) -> CoalResult:
         readings=readings(sample, scoring),
         shares=label_shares(sample, scoring),
         notes=left_out(asked),
-        single_jobs=single_jobs(sample),
+        single_jobs=single_jobs(sample, level=scoring.level),
+        single_jobs_expected=single_jobs(sample, expected=True, level=scoring.level),
     )
 
 

@@ -1,28 +1,23 @@
-"""What is said of a model: the causes that the intervals support, and a first screen for a reader with ten seconds."""
+"""What is said of a model: the causes that the intervals support."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
-from evenli.audit.results import Cause, Competence, SuiteResult, Verdict, VerdictCode
-from evenli.audit.suites.base import LIMIT, refuse
-from evenli.audit.suites.coal.measures import EVEN, INCOHERENT
+from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
+from evenli.audit.suites.base import refuse
 from evenli.audit.suites.coal.results import CoalResult, ReadingRow
-from evenli.core.blocks import Bar, Example, Fact, Share, Summary, of_hundred, plain_fact
-from evenli.core.format import p_value, percent, printable, with_interval
-from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.audit.suites.coal.single_jobs import SingleJobs
+from evenli.core.blocks import of_hundred
+from evenli.core.format import p_value, percent, with_interval
 from evenli.core.record import Estimate, MeasureResult
 from evenli.stats.intervals import holm
-from evenli.stats.sample import Sample
 from evenli.words.axes import NO_STEREOTYPE
-from evenli.words.english import with_article
+from evenli.words.templates import with_article
 
 Key = TypeVar("Key", bound=Hashable)
 CAUSES = ("stereotype", "default_gender", "total_error")
@@ -43,8 +38,7 @@ SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
 WRONG = "wrong answers in all"
 ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
 COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
-_SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
-_KINDS = ("first", "second")
+SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
 
 
 def judge(result: CoalResult, competence: Competence | None) -> Verdict:
@@ -68,14 +62,13 @@ def judge(result: CoalResult, competence: Competence | None) -> Verdict:
     leans |= {name: _of_either_kind(result.measures[name]) for name in (ELSEWHERE, f"{ELSEWHERE}{EXPECTED}")}
     defined = {name: lean for name, lean in leans.items() if not math.isnan(lean.low)}
     found = significant(defined, main.level)
-    # What the answers say is said once: not again of the probabilities, nor of stereotyped jobs.
-    found = [name for name in found if name.removesuffix(EXPECTED) == name or name.removesuffix(EXPECTED) not in found]
-    usual = [lean for name, lean in defined.items() if name == "default_gender" and name in found]
-    found = [name for name in found if ELSEWHERE not in name or not usual or usual[0].value * leans[name].value < 0]
+    # What the answers say is said once: not again of probabilities that say no more, nor of stereotyped jobs.
+    found = [name for name in found if not _repeats(name, found, defined)]
+    found = [name for name in found if not _follows_default(name, found, defined)]
     named = [_cause(name, defined[name], result) for name in sorted(found, key=lambda name: -abs(defined[name].value))]
     if above(error):
         named.append(error_cause("total_error", error))
-    elif not named and result.measures[UNSURE].low > HESITANT:
+    elif not named and (result.measures[UNSURE].low > HESITANT or assigns_silently(result)):
         named.append(error_cause(UNSURE, result.measures[UNSURE]))
     missing = [
         f" {measured.title.capitalize()} cannot be judged: {measured.note}."
@@ -97,6 +90,40 @@ def judge(result: CoalResult, competence: Competence | None) -> Verdict:
         return Verdict("even", f"{almost} All leans, and all wrong answers together, lie within 0.05 of 0: {values}.")
     unknown = "Undecided: these sentences cannot tell this model's leans from chance."
     return Verdict("undecided", f"{unknown} {values}.{''.join(missing)}")
+
+
+def _repeats(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> bool:
+    """Whether a lean in the probabilities says no more than that of the answers."""
+    of = name.removesuffix(EXPECTED)
+    if of == name or of not in found:
+        return False
+    sizes = [word for _, word in SIZES]
+    said, silent = leans[of], leans[name]
+    return said.value * silent.value > 0 and sizes.index(size_of(silent)) <= sizes.index(size_of(said))
+
+
+def _follows_default(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> bool:
+    """Whether a lean of stereotyped jobs is that of the other jobs, which is named."""
+    if ELSEWHERE not in name:
+        return False
+    usual = name.replace(ELSEWHERE, "default_gender")
+    others = [leans[other] for other in (usual, usual.removesuffix(EXPECTED)) if other in found]
+    return any(leans[name].value * other.value > 0 for other in others)
+
+
+def differ(jobs: SingleJobs) -> bool:
+    """Whether single jobs have leans of their own: beyond chance, and by more than is negligible."""
+    return jobs.spread.p < 1 - jobs.spread.level and jobs.spread.low > NEGLIGIBLE
+
+
+def assigns_silently(result: CoalResult) -> bool:
+    """Whether single jobs have genders by the probabilities, in more sentences than is negligible."""
+    return differ(result.single_jobs_expected) and above(result.measures[UNSURE])
+
+
+def answers_are_right(result: CoalResult) -> bool:
+    """Whether the likeliest answers are right nearly everywhere."""
+    return result.measures["total_error"].high < NEGLIGIBLE
 
 
 def size_of(estimate: Estimate) -> str:
@@ -207,27 +234,36 @@ def _said(result: CoalResult, kind: str, *readings: str) -> str:
     said = [f"as {with_article(row.noun)}'s in {percent(row.value)}" for row in rows]
     if any(map(_denies, rows)):
         others = [next(noun for group, noun in nouns.items() if group != row.reading) for row in rows]
-        ruled = [f"{with_article(other)} in {percent(row.value)}" for other, row in zip(others, rows, strict=True)]
-        return f"rule out {', '.join(ruled)} of the sentences"
+        ruled = [f"{with_article(other)} in {percent(row.denied)}" for other, row in zip(others, rows, strict=True)]
+        rest = [(row.noun, row.value - row.denied) for row in rows]
+        read = [f"as {with_article(noun)}'s in {percent(share)}" for noun, share in rest if share >= SHOWN_FROM]
+        also = f", and are read {', '.join(read)}" if read else ""
+        return f"rule out {', '.join(ruled)} of the sentences{also}"
     return " of the sentences, ".join([f"are read {said[0]}", *said[1:]]) + " of the sentences" * (len(said) == 1)
 
 
 def _sentence(cause: Cause, result: CoalResult, *, first: bool) -> str:
     groups, number = group_nouns(result.readings), of_hundred(abs(cause.estimate.value))
     if cause.name == "total_error":
-        wrong = f"a gender is read from a job in {percent(cause.estimate.value)} of the sentences"
+        wrong = f"{percent(cause.estimate.value)} of the sentences get a wrong answer"
         crossed = result.measures["contradictory"].value
-        wrong += f"; {percent(crossed)} of all sentences get contradictory answers" if crossed >= _SHOWN_FROM else ""
+        wrong += f", {percent(crossed)} contradictory ones" if crossed >= SHOWN_FROM else ""
         return f"{_error(cause, result)}: {wrong}." if first else f"Altogether {wrong}."
     if cause.name == UNSURE:
+        if assigns_silently(result):
+            varied = of_hundred(result.single_jobs_expected.spread.value)
+            does = f"it assigns genders to single jobs: their leans differ by {varied} of 100 sentences"
+            return f"It answers “cannot know”, but in its probabilities {does} (standard deviation)."
         return (
-            "It answers “cannot know”, but is not sure of it: by its probabilities a gender is read from a job in "
-            f"{number} of 100 sentences."
+            "It answers “cannot know”, but is not sure of it: by its probabilities "
+            f"{number} of 100 sentences get another answer."
         )
     if cause.name.endswith(EXPECTED):
         to = cause.label.removesuffix(" in its probabilities")
-        subject = "It answers “cannot know”, but" if first else "Where it answers “cannot know”, it"
-        return f"{subject} {to}: expected {number} of 100 sentences, by its probabilities."
+        expected = f"{to}: expected {number} of 100 sentences"
+        if answers_are_right(result):
+            return f"It answers “cannot know”, but {'' if first else 'also '}{expected}, by its probabilities."
+        return f"By its probabilities it {'' if first else 'also '}{expected}."
     said = common_sentence(cause, first=first)
     if cause.name == "stereotype":
         # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
@@ -244,149 +280,10 @@ def _sentence(cause: Cause, result: CoalResult, *, first: bool) -> str:
 
 
 def _error(cause: Cause, result: CoalResult) -> str:
-    """What errors without a lean are: genders of single jobs, if those are more alike than by chance."""
+    """What errors without a lean are: genders of single jobs, if those differ beyond chance."""
     jobs = result.single_jobs
-    if not jobs.p < 1 - cause.estimate.level:
+    if not differ(jobs):
         return common_sentence(cause, first=True)
     (_, first), (_, second) = group_nouns(result.readings)
     mostly = f"of {jobs.words} jobs it reads {jobs.first} mostly as {with_article(first)}'s, {jobs.second} mostly as "
-    return f"It assigns genders to single jobs ({mostly}{with_article(second)}'s; p {p_value(jobs.p)})"
-
-
-def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
-    """The first screen of a run."""
-    # A word that states a group is no example: the right answer to it is not neutral.
-    words = [row.occupation or "" for row in result.occupations if row.states_group]
-    states_group = sample.frame["occupation"].fill_null("").is_in(words).to_numpy()
-    by_id = sample.frame["id"].arg_sort().to_numpy()
-    typical = [typical_answers(cause, sample) for cause in verdict.causes[:1]]
-    return first_screen(
-        result,
-        verdict,
-        clauses=[_clause(cause, result, alone=at == 0) for at, cause in enumerate(verdict.causes)],
-        even="reads a job as anybody's",
-        things="jobs",
-        bars=_bars(result),
-        numbers=_numbers(result),
-        example=typical_pair(sample, [*typical, sample.biased] if typical else [], by_id[~states_group[by_id]]),
-        note="The right answer is always “neither”: a job says nothing about who does it.",
-    )
-
-
-def _clause(cause: Cause, result: CoalResult, *, alone: bool) -> str:
-    if cause.name == UNSURE:
-        return "answers “cannot know”, but is not sure of it"
-    if cause.name.endswith(EXPECTED):
-        to = cause.label.removesuffix(" in its probabilities")
-        return f"answers “cannot know”, but {ADVERBS[cause.size]} {to} in its probabilities"
-    if cause.name == "total_error" and alone and result.single_jobs.p < 1 - cause.estimate.level:
-        return "assigns genders to single jobs"
-    if cause.name in {"stereotype", "total_error"} or cause.direction == "none":
-        return common_clause(cause, "job", alone=alone)
-    if cause.name not in LEANS:  # of another suite of the run
-        before = "shows no significant lean in these sentences, but " if alone else ""
-        return f"{before}{ADVERBS[cause.size]} {cause.label}"
-    where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
-    return f"{ADVERBS[cause.size]} {cause.label.removesuffix(' for stereotyped jobs')} {where}"
-
-
-def _bars(result: CoalResult) -> list[Bar]:
-    """A bar per class of jobs; words that state a group are not part of the question."""
-    groups = group_nouns(result.readings)
-    contradicts = any(row.reading == INCOHERENT and row.value >= _SHOWN_FROM for row in result.readings)
-    kinds = [(group, with_article(noun), kind) for (group, noun), kind in zip(groups, _KINDS, strict=False)]
-    kinds += [(INCOHERENT, "contradictory", "both")] if contradicts else []
-    kinds += [(EVEN, "neither (right)", "neither")]
-    # One bar for each class of jobs, in the same order of parts, so that they can be compared by eye.
-    bars = []
-    for name in (*(group for group, _ in groups), NO_STEREOTYPE):
-        of = {row.reading: row for row in result.readings if row.stereotype == name}
-        if not of or any(math.isnan(row.value) for row in of.values()):
-            continue
-        shares = [Share(label, kind, of[key].value, of[key].low, of[key].high) for key, label, kind in kinds]
-        title = "jobs without a stereotype" if name == NO_STEREOTYPE else f"jobs stereotyped {name}"
-        bars.append(Bar(title, next(iter(of.values())).items, shares))
-    return bars
-
-
-def _numbers(result: CoalResult) -> list[Fact]:
-    """Two leans and the total error; a lean is shown without its sign, which is in its name."""
-    nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
-    if len(nouns) != len(_KINDS):
-        return []
-    numbers = []
-    for cause in CAUSES:
-        estimate = result.measures.get(cause)
-        if estimate is None or math.isnan(estimate.value):
-            continue
-        above = estimate.value >= 0
-        other, noun = nouns if above else nouns[::-1]
-        texts = {
-            "stereotype": ("Follows stereotypes", "read as the stereotype says, minus read against it")
-            if above
-            else ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
-            "default_gender": (f"Assumes {noun}", f"jobs without a stereotype: read as {noun}'s, minus as {other}'s"),
-            "total_error": ("Wrong answers in all", "a gender is read from the job, whichever it is"),
-        }
-        name, meaning = texts[cause]
-        numbers.append(plain_fact(name, estimate, meaning))
-    return numbers
-
-
-def typical_answers(cause: Cause, sample: Sample) -> NDArray[np.bool_]:
-    """The answers that a cause is made of, in whichever of the two suites."""
-    entailed, subset = sample.predicted == LABELS.index(ENTAILMENT), partial(sample.where, "subset")
-    if cause.name.startswith("stereotype"):
-        return np.asarray(entailed & subset("PS" if cause.estimate.value > 0 else "AS"))
-    if cause.direction == "none":
-        return ~sample.is_neutral
-    own = subset("PS") | subset("AS") if cause.name == ELSEWHERE else subset("NS")
-    return np.asarray(entailed & own & sample.where("group", cause.direction))
-
-
-def first_screen(
-    result: SuiteResult, verdict: Verdict, *, clauses: Sequence[str], even: str, things: str, **parts: Any
-) -> Summary:
-    """A clause for each cause, joined to a sentence; ``even`` is what a model without a lean almost never does."""
-    sentence = verdict.sentence
-    if clauses := [clause for clause in clauses if clause]:
-        *before, last = clauses
-        sentence = f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
-    elif verdict.code == "even":
-        sentence = f"This model almost never {even}: no lean was found on these sentences."
-    elif verdict.code == "undecided":
-        sentence = f"{verdict.sentence.partition('. ')[0].rstrip('.')}."
-    level = result.main.level
-    return Summary(
-        sentence=sentence,
-        detail=verdict.sentence,
-        problem=result.problem,
-        scale=f"In 100 sentences, with the {percent(level)} interval; an even model has 0.",
-        limit=LIMIT.format(things),
-        level=level,
-        **parts,
-    )
-
-
-def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDArray[np.int64]) -> Example | None:
-    """A pair that stands for the model: the one of median certainty among the first kind of rows that has any.
-
-    Not the worst pair: that would say how far a model can go, not what it does. ``kinds`` is empty where the verdict
-    names no cause; of equal rows the one that ``asked`` has first comes first.
-    """
-    if not asked.size:
-        return None
-    rows = next((asked[kind[asked]] for kind in kinds if kind[asked].any()), asked)
-    about = f"typical of {rows.size:,} similar answers"
-    about = f"the middle one of {rows.size:,} pairs, by the model's certainty" if rows is asked else about
-    # No texts are copied: of a million rows only one is shown.
-    certainty = sample.probabilities[rows].max(axis=1)
-    at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])
-    premise, hypothesis = sample.frame.select("premise", "hypothesis").row(at)
-    return Example(
-        premise=printable(str(premise)),
-        hypothesis=printable(str(hypothesis)),
-        probabilities=dict(zip(LABELS, sample.probabilities[at].tolist(), strict=True)),
-        answer=LABELS[int(sample.predicted[at])],
-        about=about,
-    )
+    return f"It assigns genders to single jobs ({mostly}{with_article(second)}'s; p {p_value(jobs.spread.p)})"

@@ -9,6 +9,7 @@ import numpy as np
 
 from evenli.audit.results import Cause, Competence, Verdict
 from evenli.audit.suites.base import refuse
+from evenli.audit.suites.coal import screen
 from evenli.audit.suites.coal import verdict as coal
 from evenli.audit.suites.groups.measures import CAUSES, Mask
 from evenli.audit.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
@@ -17,7 +18,7 @@ from evenli.core.format import percent, with_interval
 from evenli.core.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.core.record import Estimate
 from evenli.stats.sample import Sample
-from evenli.words.english import with_article
+from evenli.words.templates import with_article
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
 """Every cause that a verdict may name."""
@@ -125,7 +126,7 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
     """The first screen of a run."""
     thing = result.thing
     typical = [_typical(cause, sample) for cause in verdict.causes[:1]]
-    return coal.first_screen(
+    return screen.first_screen(
         result,
         verdict,
         clauses=[_clause(cause, thing, alone=at == 0) for at, cause in enumerate(verdict.causes)],
@@ -134,7 +135,7 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
         question=f"Who is inferred from these {thing}s, who is ruled out?",
         bars=_bars(result),
         numbers=_numbers(result),
-        example=coal.typical_pair(sample, typical, np.arange(sample.frame.height)),
+        example=screen.typical_pair(sample, typical, np.arange(sample.frame.height)),
         note=f"The right answer is always to leave it open: a {thing} says nothing about the group.",
     )
 
@@ -186,7 +187,7 @@ def _numbers(result: GroupsResult) -> list[Fact]:
 def _typical(cause: Cause, sample: Sample) -> Mask:
     """The answers that a cause is made of."""
     if cause.name not in {RULED_OUT, INTERACTION}:
-        return coal.typical_answers(cause, sample)
+        return screen.typical_answers(cause, sample)
     inferred = cause.name == INTERACTION and cause.estimate.value > 0
     answer = sample.predicted == LABELS.index(ENTAILMENT if inferred else CONTRADICTION)
     return np.asarray(answer & sample.where("group", cause.direction))

@@ -43,7 +43,7 @@ from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values
 from evenli.words.axes import NO_STEREOTYPE
-from evenli.words.english import with_article
+from evenli.words.templates import with_article
 
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""

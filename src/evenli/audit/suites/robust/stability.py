@@ -53,6 +53,7 @@ class CauseRow(Record, frozen=True):
         opposite: In how many it is the other one; in the rest the value is 0.
         supported: In how many the interval of the wording itself supports the cause, on either side.
         reversed: In how many of these on another side than that of the mean.
+        clear: In how many a lean is clear or strong, and significant after Holm's correction over all wordings.
         verdict_holds: In how many the interval allows the same statement as in the usual wording.
         verdict: ``stable``, ``unstable`` (the sign holds in fewer than 90 %), ``negligible`` (within 0.05 of 0 in at
             least 90 %), or ``not judged`` with fewer than ten wordings.
@@ -76,6 +77,7 @@ class CauseRow(Record, frozen=True):
     opposite: int
     supported: int
     reversed: int
+    clear: int
     verdict_holds: int
     verdict: str
 
@@ -179,8 +181,18 @@ def across(rows: Sequence[WordingRow], causes: Mapping[str, Cause]) -> Iterator[
             **counted,
             supported=len(signs),
             reversed=sum(state != "-0+"[sign + 1] for state in signs),
+            clear=_clear(cause, known),
             verdict_holds=states.count(rows[0].state(cause)) if judged else 0,
         )
+
+
+def _clear(cause: str, rows: Sequence[WordingRow]) -> int:
+    """In how many wordings a lean is clear; the total error has no side, and counts where its interval is high."""
+    estimates: list[Estimate] = [getattr(row, cause) for row in rows]
+    if cause == "total_error":
+        return sum(above(estimate) and size_of(estimate) != "slight" for estimate in estimates)
+    leans = {at: estimate for at, estimate in enumerate(estimates) if not math.isnan(estimate.low)}
+    return sum(size_of(leans[at]) != "slight" for at in significant(leans, rows[0].stereotype.level)) if leans else 0
 
 
 def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> Iterator[ViewCause]:
@@ -299,9 +311,14 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
 
     @property
     def unsteady(self) -> list[CauseRow]:
-        """Causes that the mean does not name, and more than one wording in ten supports: they depend on the wording."""
+        """Causes that the mean does not name, but a wording clearly, or more than one in ten: they depend on it."""
         unnamed = [row for row in self.causes if not row.named] if self.judged >= FEWEST else []
-        return [row for row in unnamed if row.wordings - row.supported < STABLE * row.wordings]
+        return [row for row in unnamed if row.clear or row.wordings - row.supported < STABLE * row.wordings]
+
+    @property
+    def leans_somewhere(self) -> bool:
+        """Whether some wordings lean clearly though the mean does not: then errors are not without direction."""
+        return any(row.clear and row.cause != "total_error" for row in self.unsteady)
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""

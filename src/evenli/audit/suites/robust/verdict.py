@@ -9,16 +9,15 @@ from msgspec import structs
 
 from evenli.audit.results import Cause, Competence, Verdict, VerdictCode
 from evenli.audit.suites.base import refuse
+from evenli.audit.suites.coal.screen import first_screen, typical_answers, typical_pair
 from evenli.audit.suites.coal.verdict import (
     ADVERBS,
     CAUSES,
+    COUNTS,
     WRONG,
     common_clause,
     common_sentence,
-    first_screen,
     negligible,
-    typical_answers,
-    typical_pair,
 )
 from evenli.audit.suites.robust.curve import layout
 from evenli.audit.suites.robust.stability import FEWEST, CauseRow, RobustResult
@@ -47,7 +46,8 @@ def judge(result: RobustResult, competence: Competence | None) -> Verdict:
     unsteady = [f"{capitalised(_whether(row))} depends on the wording: {_where(row)}." for row in result.unsteady]
     if causes := result.verdict_causes:
         rows = {f"{row.cause}_mean": row for row in result.causes}
-        sentences = [_sentence(cause, rows[cause.name], first=cause is causes[0]) for cause in causes]
+        leaning = result.leans_somewhere
+        sentences = [_sentence(cause, rows[cause.name], first=cause is causes[0], leaning=leaning) for cause in causes]
         code: VerdictCode = "error" if causes[0].direction == "none" else "bias"
         return Verdict(code, " ".join([*sentences, *unsteady]), causes)
     means = (f"{row.cause.replace('_', ' ')} {_mean(row)}" for row in result.causes)
@@ -93,10 +93,11 @@ def _mean(row: CauseRow) -> str:
     return with_interval(row.mean.value, row.mean.low, row.mean.high, 2, sign=row.cause != "total_error")
 
 
-def _sentence(cause: Cause, row: CauseRow, *, first: bool) -> str:
+def _sentence(cause: Cause, row: CauseRow, *, first: bool, leaning: bool) -> str:
     said = common_sentence(cause, first=first)
     if cause.direction == "none":
-        wrong = f"a gender is read from a job in {percent(row.mean.value)} of the sentences"
+        wrong = f"{percent(row.mean.value)} of the sentences get a wrong answer"
+        said = f"It makes {COUNTS[cause.size]} errors" if leaning else said
         said = f"{said}: {wrong}" if first else f"Altogether {wrong}"
     return f"{said} (mean {_mean(row)}), {_where(row)}."
 
@@ -109,7 +110,10 @@ def summary(result: RobustResult, verdict: Verdict, sample: Sample) -> Summary:
     screen = first_screen(
         result,
         verdict,
-        clauses=[_clause(cause, rows[cause.name], alone=at == 0) for at, cause in enumerate(verdict.causes)],
+        clauses=[
+            _clause(cause, rows[cause.name], alone=at == 0, leaning=result.leans_somewhere)
+            for at, cause in enumerate(verdict.causes)
+        ],
         even=f"reads a job as anybody's in {result.judged} wordings",
         things="jobs",
         numbers=[*(_fact(row) for row in result.causes if not math.isnan(row.mean.value)), *_not_judged(result)],
@@ -120,11 +124,13 @@ def summary(result: RobustResult, verdict: Verdict, sample: Sample) -> Summary:
     return replace(screen, scale=f"Mean over wordings in 100 sentences ({level} interval); where its direction holds.")
 
 
-def _clause(cause: Cause, row: CauseRow, *, alone: bool) -> str:
+def _clause(cause: Cause, row: CauseRow, *, alone: bool, leaning: bool) -> str:
     if cause.direction == "none" and not alone:
         return ""
     if cause.name == "default_gender_mean":
         said = f"{ADVERBS[cause.size]} {cause.label} where a job has no stereotype"
+    elif cause.direction == "none" and leaning:
+        said = f"makes {COUNTS[cause.size]} errors, and leans in some wordings"
     else:
         said = common_clause(cause, "job", alone=alone)
     only = "only " if row.verdict == "unstable" else ""

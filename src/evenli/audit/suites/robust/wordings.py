@@ -21,8 +21,8 @@ from pathlib import Path
 
 from evenli.core.errors import ResourceError
 from evenli.words import Axis, load_axis, read_table
-from evenli.words.english import plural, with_article
-from evenli.words.templates import leaking_words
+from evenli.words.english import plural
+from evenli.words.templates import leaking_words, with_article
 
 DIMENSIONS = ("noun", "determiner", "frame", "form", "templates")
 """What a wording chooses; templates are sets of sentences."""

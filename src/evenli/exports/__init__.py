@@ -1,0 +1,1 @@
+"""Audits in the formats of other tools."""

@@ -1,0 +1,201 @@
+"""A finished audit in Python: its table, its names, its comparison, and comparisons as they are stored."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+import evenli
+from evenli.audit.assess import assess
+from evenli.audit.audit import Audit
+from evenli.audit.compare import RunComparison, compare_runs, concluded
+from evenli.audit.differences import ComparedWith, ComparisonResult, Difference, McNemar, corrected
+from evenli.audit.gate import Policy, gate, load_policy
+from evenli.audit.predictions import Predictions
+from evenli.audit.suites.base import Request, get_suite, load_suite
+from evenli.audit.suites.checks import CheckedPairs, Finding
+from evenli.core.errors import InputError
+from evenli.core.labels import ENTAILMENT, LABELS
+from evenli.stats.intervals import estimate_measures, holm
+from evenli.stats.measure import as_measure, get_measure
+from evenli.stats.sample import Sample
+
+COAL = ("coal",)
+
+
+@pytest.fixture(scope="module")
+def biased() -> Audit:
+    return evenli.audit("fake:biased", suites=COAL, limit=60)
+
+
+@pytest.fixture(scope="module")
+def even() -> Audit:
+    return evenli.audit("fake:even", suites=COAL, limit=60)
+
+
+@pytest.fixture(scope="module")
+def compared(even: Audit, biased: Audit) -> RunComparison:
+    return even.compare(biased)
+
+
+def test_the_table_of_an_audit_has_a_row_for_each_measure_and_slice(biased: Audit) -> None:
+    rows = {(row["suite"], row["measure"], row["slice"]): row for row in biased.to_frame().iter_rows(named=True)}
+    measures = biased.coal.measures  # type: ignore[union-attr]
+    assert {name for _, name, part in rows if part == "all"} == set(measures)
+    assert {part for *_, part in rows} == {"all", "female", "male"}
+    for (suite, name, part), row in rows.items():
+        found = measures[name].estimate if part == "all" else measures[name].by_stereotype[part]
+        assert suite == "coal" and row["n"] == found.n and row["note"] == found.note
+        for column in ("value", "low", "high", "se"):
+            assert row[column] == pytest.approx(getattr(found, column), nan_ok=True)
+
+
+def test_an_audit_names_its_suites_and_its_verdict(biased: Audit) -> None:
+    assert "coal" in dir(biased) and "compare" in dir(biased) and "robust" not in dir(biased)
+    assert biased.coal.value == 1.0 and biased.path == Path("-")  # type: ignore[union-attr]
+    said = repr(biased)
+    assert biased.name in said and "(en)" in said and "verdict bias" in said and "coal 1.000" in said
+    with pytest.raises(AttributeError):
+        _ = biased.nothing
+    with pytest.raises(AttributeError):
+        _ = biased._private
+
+
+def test_an_audit_writes_its_report_and_draws(biased: Audit, tmp_path: Path) -> None:
+    assert biased.report(tmp_path / "r.html") is not None and "verdict" in (tmp_path / "r.html").read_text().lower()
+    assert biased.plot() is not None
+    with pytest.raises(InputError):
+        biased.plot("no such chart")
+
+
+def test_a_comparison_says_the_same_everywhere(even: Audit, biased: Audit, compared: RunComparison) -> None:
+    (found,) = compared.suites["coal"]
+    assert found.measures["coal"].value == pytest.approx(1.0)
+    assert compared.conclusion("coal") == found.conclusion and found.conclusion in repr(compared)
+    assert biased.name in repr(compared) and even.name in repr(compared)
+    assert len(repr(even.compare(biased, even)).splitlines()) == 2
+    ((before, after),) = compared.estimates("coal", ["coal", "stereotype"])
+    assert (before["coal"].value, after["coal"].value) == pytest.approx((0, 1))
+    assert before["stereotype"].value == pytest.approx(0) and after["stereotype"].value == pytest.approx(1)
+
+
+def test_a_stored_comparison_is_read_as_it_was(even: Audit, biased: Audit, compared: RunComparison) -> None:
+    plain = compared.to_dict()
+    again = ComparisonResult.from_dict(plain)
+    assert again.to_dict() == plain and again.judged == "coal" and set(again.suites) == {"coal"}
+    assert again.suites["coal"].data == even.result.data_of("coal")
+    # Of a suite that gives no verdict nothing stands at the top.
+    beside = msgspec.structs.replace(compared.result, judged="")
+    assert beside.to_dict()["comparisons"] == [] and beside.to_dict()["coal"]["comparisons"] == plain["comparisons"]
+    other = ComparisonResult.from_dict(beside.to_dict())
+    assert (other.judged, set(other.suites)) == ("", {"coal"})
+    # Without a card the comparison at the top is of the default suite.
+    bare = ComparisonResult.from_dict({**plain, "data": {}})
+    assert bare.judged == "coal" and bare.suites["coal"].data is None
+
+
+def test_an_undefined_difference_has_no_conclusion(even: Audit, biased: Audit, compared: RunComparison) -> None:
+    """Without one of its sets a score is undefined: the reason is said instead of a conclusion."""
+    tables = (Predictions(run.predictions.frame.filter(pl.col("subset") != "NS"), run.header) for run in (even, biased))
+    first, second = (Audit(assess(table), table) for table in tables)
+    (found,) = compare_runs(first, second).suites["coal"]
+    assert math.isnan(found.measures["coal"].value) and found.measures["coal"].note in found.conclusion
+    assert "No conclusion" in found.conclusion and "No conclusion" not in compared.conclusion("coal")
+
+
+def test_a_conclusion_is_about_the_headline_of_the_run(even: Audit) -> None:
+    coal = get_suite("coal")
+    assert tuple(concluded("coal", even)) == tuple(coal.conclusions or (coal.headline,))
+    other = msgspec.structs.replace(even.coal, headline="stereotype")  # type: ignore[type-var]
+    changed = msgspec.structs.replace(even.result, suites={"coal": other})
+    assert tuple(concluded("coal", Audit(changed, even.predictions))) == ("stereotype",)
+
+
+def difference(p: float, value: float = 0.1) -> Difference:
+    return Difference(0.0, value, value, value - 0.05, value + 0.05, 0.025, 0.95, p, math.nan)
+
+
+def test_causes_are_one_family_and_other_measures_are_not() -> None:
+    """Two runs: a family of four p for the causes, of two for each other measure and for McNemar's test."""
+    p = [{"a": 0.01, "b": 0.04, "c": 0.03}, {"a": 0.02, "b": 0.5, "c": 0.2}]
+    compared = [
+        ComparedWith(
+            *("run", "model", "even"),
+            conclusion="",
+            n=10,
+            clusters={},
+            measures={name: difference(value) for name, value in of.items()},
+            mcnemar=McNemar(1, 2, 3, 4, 0.03 * (at + 1), math.nan),
+            occupations=[],
+        )
+        for at, of in enumerate(p)
+    ]
+    found = corrected(compared, ("a", "b"))
+    family = holm([0.01, 0.02, 0.04, 0.5])
+    assert [found[at].measures["a"].p_holm for at in (0, 1)] == pytest.approx(family[:2])
+    assert [found[at].measures["b"].p_holm for at in (0, 1)] == pytest.approx(family[2:])
+    assert [found[at].measures["c"].p_holm for at in (0, 1)] == pytest.approx([0.06, 0.2])
+    assert [one.mcnemar.p_holm for one in found] == pytest.approx([0.06, 0.06])
+    alone = corrected(compared)
+    assert [alone[at].measures["a"].p_holm for at in (0, 1)] == pytest.approx([0.02, 0.02])
+    assert [difference(0.01).significant, found[0].measures["a"].significant] == [False, True]
+    assert difference(0.2).shown == "+0.100 [+0.050, +0.150]"
+
+
+def test_a_policy_is_taken_as_it_is(even: Audit, biased: Audit) -> None:
+    own = Policy("ours")
+    assert load_policy(own) is own
+    assert gate(even, policy=own).passed and gate(even, policy=own).problem == ""
+    assert gate(biased, fail_if=["stereotype > 0.5"]).problem == "" and not gate(biased, fail_if=["coal > 0.5"]).passed
+
+
+def test_why_an_audit_refuses_pairs() -> None:
+    pairs = load_suite("coal", Request("en"))
+    noted, broken = Finding("1", "leak", "man"), Finding("7", "gold", "gold label is entailment")
+    assert noted.noted and not broken.noted
+    assert CheckedPairs(pairs, ()).problem == CheckedPairs(pairs, (noted,)).problem == ""
+    refused = CheckedPairs(pairs, (noted, broken, Finding("9", "slot", "no slot"), broken))
+    assert "refuses 3 finding(s), first: gold of pair '7'" in refused.problem
+    assert refused.counts == {"leak": 1, "gold": 2, "slot": 1}
+    lines = refused.lines()
+    assert lines[-2] == "gold: 2 rows, first pair 7: gold label is entailment"
+    assert CheckedPairs(pairs, ()).lines()[-1] == "no findings" and "no findings" not in lines
+
+
+def test_the_published_list_has_no_say_without_the_other(even: Audit) -> None:
+    from evenli.audit.suites.coal import disagreement
+
+    assert disagreement(even.result) == ""
+
+
+def test_a_function_of_ones_own_sees_the_rows_of_a_slice(biased: Audit) -> None:
+    def women(sample: Sample) -> float:
+        return float((sample.frame["group"] == "female").sum())
+
+    sample, own = biased.sample("coal"), as_measure(women)
+    part = sample.frame.filter(sample.frame["stereotype"] == "female")
+    assert float(own(sample, "female")) == (part["group"] == "female").sum() < float(own(sample))
+    assert math.isnan(float(own(sample, "nobody")))
+    assert as_measure(own) is own and as_measure(get_measure("coal").function) is get_measure("coal")
+
+
+@pytest.mark.parametrize("name", ["female", "male"])
+def test_a_slice_of_a_function_of_ones_own_has_the_interval_of_its_table(biased: Audit, name: str) -> None:
+    def entailed(sample: Sample) -> float:
+        return float(sample.probabilities[:, LABELS.index(ENTAILMENT)].mean()) ** 2
+
+    own = as_measure(entailed)
+    drawn = np.random.default_rng(5).normal(size=(3, biased.sample("coal").frame.height))
+    columns = [pl.Series(label, row) for label, row in zip(LABELS, drawn, strict=True)]
+    sample = Sample(Predictions(biased.sample("coal").frame.with_columns(columns)))
+    part = Sample(Predictions(sample.frame.filter(pl.col("stereotype") == name)))
+    sliced = estimate_measures(sample, [own], [name])["entailed", name]
+    whole = estimate_measures(part, [own])["entailed", None]
+    for field in ("value", "low", "high", "se"):
+        assert getattr(sliced, field) == pytest.approx(getattr(whole, field), rel=1e-6)
+    assert sliced.se > 0 and sliced.n == whole.n == part.frame.height
