@@ -62,8 +62,6 @@ def test_every_backend_works_with_the_oldest_extras(tmp_path: Path) -> None:
     python = oldest(tmp_path / "venv", EXTRAS, torch)
     run(python, "-m", "pip", "install", "--quiet", "pytest", "hypothesis", "jsonschema", cwd=ROOT)
     # Old libraries warn of older ones.
-    said = run(
-        python, "-m", "pytest", "-q", "--override-ini=filterwarnings=", f"--deselect={LATER}", *USED, cwd=ROOT
-    )
+    said = run(python, "-m", "pytest", "-q", "--override-ini=filterwarnings=", f"--deselect={LATER}", *USED, cwd=ROOT)
     passed = re.search(r"(\d+) passed", said)
     assert passed is not None and int(passed[1]) > 200 and "failed" not in said
