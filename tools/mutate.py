@@ -82,6 +82,10 @@ The first pattern that fits a file counts.
 """
 
 EQUIVALENT: dict[str, str] = {
+    "values[usable] = np.clip((y @ x) / np.sqrt((x @ x) * (y * y).sum(axis=1), dtype=np.float64), -2, 1)": "rounding",
+    "first = items(sample).rows[1]": "the rows of an item are of one word and one sentence",
+    "return values[-1] if sample.weights is None or sample.weights.ndim == 1 else values": "one row",
+    "summed = part @ chosen.astype(np.float32, copy=True)": "copies",
     "further += (between(shuffled) > found - 1e-09)": "never equal",
     "slope = np.asarray(np.where((spread >= 1e-06 * xx), (xy - x * y) / spread, np.nan), dtype=np.float64)": "0 / 0",
     "first, second = np.triu_indices(levels.size, k=0)": "a value does not differ from itself",

@@ -22,7 +22,7 @@ from evenli.audit.suites.checks import CheckedPairs, Finding
 from evenli.core.errors import InputError
 from evenli.core.labels import ENTAILMENT, LABELS
 from evenli.stats.intervals import estimate_measures, holm
-from evenli.stats.measure import as_measure, get_measure
+from evenli.stats.measure import as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 
 COAL = ("coal",)
@@ -45,11 +45,11 @@ def compared(even: Audit, biased: Audit) -> RunComparison:
 
 def test_the_table_of_an_audit_has_a_row_for_each_measure_and_slice(biased: Audit) -> None:
     rows = {(row["suite"], row["measure"], row["slice"]): row for row in biased.to_frame().iter_rows(named=True)}
-    measures = biased.coal.measures  # type: ignore[union-attr]
-    assert {name for _, name, part in rows if part == "all"} == set(measures)
+    measured = biased.coal.measures  # type: ignore[union-attr]
+    assert {name for _, name, part in rows if part == "all"} == set(measured)
     assert {part for *_, part in rows} == {"all", "female", "male"}
     for (suite, name, part), row in rows.items():
-        found = measures[name].estimate if part == "all" else measures[name].by_stereotype[part]
+        found = measured[name].estimate if part == "all" else measured[name].by_stereotype[part]
         assert suite == "coal" and row["n"] == found.n and row["note"] == found.note
         for column in ("value", "low", "high", "se"):
             assert row[column] == pytest.approx(getattr(found, column), nan_ok=True)
@@ -147,6 +147,43 @@ def test_causes_are_one_family_and_other_measures_are_not() -> None:
     assert difference(0.2).shown == "+0.100 [+0.050, +0.150]"
 
 
+def test_a_model_that_does_not_do_the_task_is_named_in_a_comparison(even: Audit, biased: Audit) -> None:
+    mute = evenli.audit("fake:neutral", suites=COAL, limit=60)
+    for pair, deaf in (((even, mute), "is"), ((mute, biased), "is"), ((mute, mute), "are")):
+        said = compare_runs(*pair).conclusion("coal")
+        assert said.startswith(f"No conclusion: {mute.name} (-) ") and f" {deaf} not shown" in said
+        assert (f" and {mute.name}" in said) is (deaf == "are") and even.name not in said and biased.name not in said
+
+
+def test_causes_that_differ_are_counted(even: Audit, biased: Audit) -> None:
+    """In one comparison the causes are a family, in two the causes of both."""
+    single, double = (compare_runs(even, *others) for others in ((biased,), (biased, even)))
+    assert "corrected for 3 causes." in single.conclusion("coal")
+    assert "corrected for 3 causes in 2 comparisons." in double.conclusion("coal", 0)
+    assert "None of the causes" in double.conclusion("coal", 1)
+    for run, word in (((even, biased), "higher"), ((biased, even), "lower")):
+        said = compare_runs(*run).conclusion("coal")
+        assert f"significantly {word}" in said and f"stereotype is {word}" in said
+        assert "Default gender does not differ" in said and "total error is" in said
+
+
+@pytest.mark.parametrize(
+    ("suite", "stressed"),
+    [
+        ("coal", {"stereotype", "default_gender", "total_error", "coal"}),
+        ("probe", {"probe_lean", "probe_s", "probe_dp", "probe_b"}),
+        ("dev2020", set()),
+        ("swap", {"swap_flips", "swap_accuracy_gap", "swap_entailment_gap"}),
+        ("groups", {"coal_n", "stereotype_n", "total_error_n"}),
+        ("robust", {"stereotype_mean"}),
+    ],
+)
+def test_tables_stress_what_a_suite_is_about(suite: str, stressed: set[str]) -> None:
+    assert {entry.name for entry in measures(suite) if entry.stressed} == stressed
+    cards = {entry.name: (entry.low, entry.high, entry.ideal) for entry in measures("robust")}
+    assert cards == {"stereotype_mean": (-1, 1, 0), "default_gender_mean": (-1, 1, 0), "total_error_mean": (0, 1, 0)}
+
+
 def test_a_policy_is_taken_as_it_is(even: Audit, biased: Audit) -> None:
     own = Policy("ours")
     assert load_policy(own) is own
@@ -159,7 +196,7 @@ def test_why_an_audit_refuses_pairs() -> None:
     noted, broken = Finding("1", "leak", "man"), Finding("7", "gold", "gold label is entailment")
     assert noted.noted and not broken.noted
     assert CheckedPairs(pairs, ()).problem == CheckedPairs(pairs, (noted,)).problem == ""
-    refused = CheckedPairs(pairs, (noted, broken, Finding("9", "slot", "no slot"), broken))
+    refused = CheckedPairs(pairs, (noted, broken, Finding("9", "slot", "no slot"), Finding("11", "gold", "")))
     assert "refuses 3 finding(s), first: gold of pair '7'" in refused.problem
     assert refused.counts == {"leak": 1, "gold": 2, "slot": 1}
     lines = refused.lines()

@@ -799,3 +799,24 @@ def test_the_tables_of_groups_have_the_numbers_of_the_rows(base: GroupsResult) -
     ]
     nobody = msgspec.structs.replace(base, groups=[], interactions=[], pools=[])
     assert any("(95.0 % each)" in note for note in blocks(nobody)[1].notes) and not blocks(nobody)[1].rows
+
+
+def test_numbers_of_a_verdict_have_two_decimals(base: GroupsResult) -> None:
+    said = {
+        "even": made(base, {"a": {}, "b": {}}),
+        "undecided": made(base, {}, total_error_n=0.04),
+        "bias": made(base, {"a": {"default": 0.4, "inferred": 0.5}, "b": {"ruled_out": 0.4}}, stereotype_n=0.3),
+    }
+    for code, result in said.items():
+        verdict = judge(result, None)
+        numbers = re.findall(r"[+-]\d\.(\d+)", verdict.sentence)
+        assert verdict.code == code and len(numbers) == (9 if code == "bias" else 6)
+        assert {len(decimals) for decimals in numbers} == {2}
+    assert "total error +0.04 [+0.02, +0.06]" in judge(said["undecided"], None).sentence
+
+
+def test_the_smallest_p_is_one_of_all_exchanges() -> None:
+    of = sample({}, {f"word{at}": set() for at in range(25)}, "ab", templates=1)
+    rows = of.frame.drop(list(LABELS)).to_dicts()
+    sure = of_rows(rows, [[9.0 * (row["group"] == "a"), 0, 0] for row in rows])
+    assert permutation_test(sure)[1] == pytest.approx(1 / 2001)

@@ -19,6 +19,7 @@ from evenli.audit.suites.coal.results import (
     CoalResult,
     detectable_difference,
     label_shares,
+    left_out,
     published,
     readings,
     readings_blocks,
@@ -304,6 +305,11 @@ def test_what_is_left_out(sample: Sample, result: CoalResult) -> None:
     first, *_ = summarised(partly).notes
     assert first.startswith("1 pairs")
     assert sample.frame["group"][2] == "female" and result.single_jobs.words == 11
+    # Three groups, one and none: the note names them.
+    turned = pl.when(pl.col("id").str.ends_with("0")).then(pl.lit("other")).otherwise(pl.col("group"))
+    for group, named in ((turned, "female, male, other"), (pl.lit("male"), "male"), (pl.lit(None, pl.String), "none")):
+        (said, *_) = left_out(items(Sample(Predictions(sample.frame.with_columns(group=group)))))
+        assert "need two groups" in said and said.endswith(f" name {named}")
 
 
 # --- what a verdict says, on made-up numbers -------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_the_total_error_counts_where_it_is_more_than_negligible() -> None:
 
 
 def test_sides() -> None:
-    assert [side("stereotype", value) for value in (-0.2, -1e-10, 0.0, 1e-10, 2e-9, 0.2)] == [-1, 0, 0, 0, 1, 1]
+    assert [side("stereotype", value) for value in (-0.2, -2e-9, -9e-10, 0.0, 9e-10, 2e-9)] == [-1, -1, 0, 0, 0, 1]
     assert [side("total_error", value) for value in (0.0, 0.05, 0.051, 1.0)] == [0, 0, 1, 1]
 
 

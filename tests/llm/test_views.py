@@ -126,6 +126,19 @@ def test_wordings_that_disagree_give_no_verdict(right: Predictions, every: int, 
         assert found.coal.problem in found.verdict.sentence
 
 
+def test_two_wordings_are_gated_and_must_agree(right: Predictions) -> None:
+    labels = right.logits.argmax(axis=1)
+    found = assess(in_wordings(right, labels, labels))
+    assert found.competence is not None and set(found.competence.wordings) == {"w1", "w2"} and found.coal.problem == ""
+    assert found.prompting["coal"]["prompt_agreement"].value == pytest.approx(1)
+    of_suite = (right.frame["suite"] == "coal").to_numpy()
+    torn = assess(in_wordings(right, labels, np.where(of_suite, (labels + 1) % 3, labels)))
+    assert torn.prompting["coal"]["prompt_agreement"].value == pytest.approx(0) and torn.verdict.code == "none"
+    assert "all wordings agree on only 0%" in torn.coal.problem
+    single = assess(in_wordings(right, labels))
+    assert "prompt_agreement" not in single.prompting["coal"] and single.coal.problem == ""
+
+
 def test_silent_answers_are_bounded_by_all_that_they_could_have_been(right: Predictions) -> None:
     labels = right.logits.argmax(axis=1)
     of_suite, woman = right.frame["suite"] == "coal", right.frame["group"] == "female"

@@ -148,6 +148,10 @@ def test_no_interval_from_the_lucky_seeds_only() -> None:
     assert mixed.value == pytest.approx(1) and mixed.per_seed == pytest.approx((1, None, None))
     assert np.isnan([mixed.low, mixed.high]).all()
     assert mixed.note.startswith("no interval")
+    # Also where hardly any draw is of the constant seed alone.
+    noise = np.random.default_rng(5).normal(0, 0.1, (7, 11))
+    many = found([*(RATES + noise), np.zeros(11)])
+    assert many.per_seed[-1] is None and np.isnan([many.low, many.high]).all() and many.note == mixed.note
 
 
 def test_the_generator_decides() -> None:

@@ -362,9 +362,7 @@ def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     if hasattr(value, "tolist") and not isinstance(value, str | bytes):  # numpy scalars and arrays
         return to_plain(value.tolist(), digits)
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return value if digits is None else round(value, digits)
+        return None if not math.isfinite(value) else value if digits is None else round(value, digits)
     return value
 
 
@@ -375,9 +373,8 @@ def file_name(text: str) -> str:
     'aaa-9835fa6b'
     """
     content = text.encode()
-    if len(content) <= _NAME:
-        return text
-    return f"{content[: _NAME - 9].decode('utf-8', 'ignore')}-{hash_text(text)[:8]}"
+    short = f"{content[: _NAME - 9].decode('utf-8', 'ignore')}-{hash_text(text)[:8]}"
+    return text if len(content) <= _NAME else short
 
 
 def hash_text(text: str) -> str:
