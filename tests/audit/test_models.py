@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 
 import evenli
-from conftest import make_checkpoint
+from conftest import make_checkpoint, tiny_tokenizer
 from evenli.audit.models import CallableModel, ModelOptions, OutOfMemory, fake_model, load_model, loading
-from evenli.audit.models.base import Tokens
+from evenli.audit.models.base import Tokens, tokenise
 from evenli.audit.suites.coal.pairs import build_coal
 from evenli.core.errors import InputError, LabelError, MissingExtraError, ModelError, RunError
 from evenli.core.labels import LABELS, label_columns
@@ -219,6 +220,16 @@ def test_truncation_is_counted(checkpoint: Path) -> None:
     assert prepared.truncated == 4
 
 
+@pytest.mark.parametrize("limit", [-1, 0, 3])
+def test_a_limit_without_room_for_text_is_refused(limit: int) -> None:
+    with pytest.raises(ModelError, match=f"{limit} tokens"):
+        tokenise(tiny_tokenizer(), ["the nurse waits"], ["a woman"], limit)
+    tokens, truncated = tokenise(tiny_tokenizer(), ["the nurse waits"], ["a woman"], 4)
+    assert tokens.lengths.tolist() == [4] and truncated == 1
+    with pytest.raises(InputError, match="max_length is 0"):
+        evenli.audit("evenli:en", limit=20, max_length=0)
+
+
 def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> None:
     torch = pytest.importorskip("torch")
     pickled = make_checkpoint(tmp_path / "pickled")
@@ -328,6 +339,11 @@ def test_callables_in_every_form() -> None:
         ["neutral", 5, "neutral"],
         [[1, 2, 3], "neutral", [1, 2, 3]],
         ["neutral", {"neutral": 1.0}, "neutral"],
+        np.eye(3) + 1j,
+        [[1j, 0, 0]] * 3,
+        np.ma.array(np.eye(3), mask=np.eye(3)),
+        np.zeros((3, 3), dtype="M8[s]"),
+        [["1", "2", "3"]] * 3,
     ],
 )
 def test_bad_callables(answer: object) -> None:
@@ -343,6 +359,42 @@ def test_fakes_read_the_sentence() -> None:
         rows = pairs.filter(pairs["subset"] == subset)
         logits = model.logits(model.prepare(rows["premise"].to_list(), rows["hypothesis"].to_list()).items)
         assert {LABELS[i] for i in logits.argmax(axis=1)} == {label}
+
+
+class Frame:
+    """A data frame as other libraries have it: an array with named columns."""
+
+    def __init__(self, columns: list[object]) -> None:
+        self.columns = columns
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.diag([3.0, 2.0, 1.0])
+
+
+def test_columns_of_a_data_frame_go_by_name() -> None:
+    import polars as pl
+
+    def logits(answer: object) -> list[list[float]]:
+        return asked(CallableModel(lambda p, h: answer)).tolist()
+
+    swapped = np.diag([3.0, 2.0, 1.0])[:, [2, 1, 0]].tolist()
+    names = ["contradiction", "neutral", "entailment"]
+    assert logits(Frame(names)) == logits(pl.DataFrame(np.diag([3.0, 2.0, 1.0]), schema=names)) == swapped
+    for unnamed in (Frame([0, 1, 2]), pl.DataFrame(np.diag([3.0, 2.0, 1.0])), np.diag([3.0, 2.0, 1.0])):
+        assert logits(unnamed) == np.diag([3.0, 2.0, 1.0]).tolist()
+    for columns in (["x", "y", "z"], ["neutral", "neutral", "entailment"], [2, 1, 0]):
+        with pytest.raises(ModelError, match="columns of its data frame"):
+            logits(Frame(columns))
+
+
+def test_rows_may_come_one_by_one() -> None:
+    rows = np.diag([3.0, 2.0, 1.0])
+    assert asked(CallableModel(lambda p, h: (row for row in rows))).tolist() == rows.tolist()
+    assert asked(CallableModel(lambda p, h: iter(["neutral"] * 3))).argmax(axis=1).tolist() == [1, 1, 1]
+    with pytest.raises(ModelError, match="shape"):  # also where there is no end
+        asked(CallableModel(lambda p, h: itertools.repeat([1.0, 2.0, 3.0])))
+    with pytest.raises(ModelError, match="raised ZeroDivisionError"):
+        asked(CallableModel(lambda p, h: ([1 / 0, 0, 0] for _ in p)))
 
 
 def asked(model: CallableModel) -> np.ndarray:

@@ -311,7 +311,7 @@ def test_what_is_left_out(sample: Sample, result: CoalResult) -> None:
 SMALL = (0.0, -0.01, 0.01)
 SINGLE, CHANCE, SMALL_JOBS = (
     SingleJobs(11, 2, 3, Estimate(0.3, low, 0.4, math.nan, 0.95, 110, p=p))
-    for low, p in ((0.06, 0.005), (0.06, 0.2), (0.04, 0.005))
+    for low, p in ((0.11, 0.005), (0.11, 0.2), (0.09, 0.005))
 )
 
 

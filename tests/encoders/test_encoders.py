@@ -173,6 +173,7 @@ class Fixed:
         (np.ones((2, 3, 1)), r"\(2, 3, 1\)"),
         ([[1.0], [np.inf]], "finite.*'b'"),
         ([[1e300], [1.0]], "finite.*'a'"),
+        (np.ma.array(np.ones((2, 2)), mask=np.eye(2)), "masked"),
     ],
 )
 def test_wrong_outputs_are_one_line_that_names_the_encoder(answer: object, message: str) -> None:

@@ -164,3 +164,13 @@ def test_undefined_is_nan_where_a_number_is_expected_and_none_where_it_may_be_ab
     }  # a count of 0 is not empty
     with pytest.raises(RunError, match="value"):
         Small.from_dict({"value": "much"})
+
+
+def test_a_changed_record_keeps_the_rules() -> None:
+    """Old versions of msgspec did not look at what ``replace`` was given."""
+    from msgspec import structs
+
+    from evenli.audit.results import ModelInfo
+
+    assert structs.replace(ModelInfo(name="a"), name="\x1b[2Jb").name == "\\x1b[2Jb"
+    assert math.isnan(structs.replace(Small(1.0), value=None).value)  # type: ignore[arg-type]

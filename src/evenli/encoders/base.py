@@ -195,6 +195,8 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
         raise ModelError(f"{name} gave {what}; {_EXPECTED}") from error
     if rows.dtype.kind not in "biuf" and rows.dtype.name != "bfloat16":
         problem = _NO_NUMBERS.get(rows.dtype.kind, rows.dtype.name) if rows.ndim else type(output).__name__
+    elif np.ma.is_masked(output):
+        problem = "masked numbers"
     elif rows.ndim != 2 or len(rows) != len(texts):
         problem = f"an array of shape {rows.shape} for {len(texts)} texts"
     elif len(texts) and not rows.shape[1]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.audit.models.growth import portions
+from evenli.audit.models.growth import growth, portions
 from evenli.audit.results import ModelInfo as ModelInfo
 from evenli.audit.settings import ModelOptions as ModelOptions
 from evenli.audit.settings import Prompting as Prompting
@@ -181,6 +181,10 @@ def tokenise(tokenizer: Any, premises: Sequence[str], hypotheses: Sequence[str],
     side, pad_id = getattr(tokenizer, "truncation_side", "right"), getattr(tokenizer, "pad_token_id", None) or 0
     if getattr(tokenizer, "is_fast", False):
         tokenizer = tokenizer.backend_tokenizer
+    if limit <= (markers := growth(tokenizer)[1]):  # the library would cut nothing
+        raise ModelError(
+            f"a limit of {limit} tokens (max_length) leaves no room beside the {markers} markers of a pair"
+        )
     pairs = list(zip(premises, hypotheses, strict=True))
     blocks, truncated = [Tokens.from_lists([], [], pad_id)], 0
     # In blocks, because what the libraries keep of a pair takes fifty times the memory of its ids.

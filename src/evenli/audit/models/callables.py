@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from evenli.words.lists import probe_occupations
 from evenli.words.templates import any_of
 
 OUTPUTS = ("logits", "probabilities")
+_NO_NUMBERS = "cmMSU"  # kinds of arrays that numpy would turn into some: complex numbers, times, texts
 _CERTAIN = 20.0  # logit of a label that is given by its name alone
 _SUM_TOLERANCE = 5e-3
 """How far from one a row of probabilities may add up: half precision and printed decimals are no logits."""
@@ -58,7 +60,8 @@ class CallableModel:
 
     The function may return one row per pair as
 
-    * three numbers, logits or probabilities, in the order of ``labels`` (probabilities become log-probabilities);
+    * three numbers, logits or probabilities, in the order of ``labels`` (probabilities become log-probabilities); the
+      columns of a data frame go by their names;
     * a dictionary ``{label name: number}``;
     * a label name.
 
@@ -120,6 +123,8 @@ class CallableModel:
         premises, hypotheses = (list(column) for column in zip(*items, strict=True))
         with foreign_code(f"{self.info.spec} raised "):
             answer = self._function(premises, hypotheses)
+            if isinstance(answer, Iterator):  # one row more than there are pairs is wrong, and may be one of endless
+                answer = list(islice(answer, len(items) + 1))
         values, named = _read(answer, len(items), self._columns, self.info.name)
         if not named and self._are_probabilities(values):
             with np.errstate(invalid="ignore"):
@@ -169,11 +174,23 @@ def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArr
             raise ModelError(f"{expected}; it returned {len(answer)} rows")
         return _read_labels(answer, expected), isinstance(answer[0], str)
     try:
-        values = np.asarray(answer, dtype=np.float64)
+        array = np.asarray(answer)
+        values = None if array.dtype.kind in _NO_NUMBERS else array.astype(np.float64)
+        names = list(map(str, getattr(answer, "columns", ())))
     except Exception as error:  # an object of another library may raise anything when asked for its numbers
         raise ModelError(f"{expected}; it returned {type(answer).__name__}") from error
+    if values is None or np.ma.is_masked(answer):
+        raise ModelError(f"{expected}; it returned {'masked numbers' if values is not None else array.dtype.name}")
     if values.shape != (count, 3):
         raise ModelError(f"{expected}; it returned an array of shape {values.shape}")
+    # Of a data frame whose columns have no names, they go by their places, as those of an array.
+    if names not in ([], ["0", "1", "2"], ["column_0", "column_1", "column_2"]):
+        labels = [canonical_label(column) or column for column in names]
+        if set(labels) != set(LABELS):
+            raise ModelError(
+                f"{expected}; the columns of its data frame are {', '.join(names)}, not {', '.join(LABELS)}"
+            )
+        columns = list(map(labels.index, LABELS))
     return values[:, columns], False
 
 

@@ -110,7 +110,7 @@ class OnnxGraph:
         self.inputs = {entry.name: _INTEGERS.get(entry.type) for entry in self.session.get_inputs()}
         if "input_ids" not in self.inputs or set(self.inputs) - set(_INPUTS) or None in self.inputs.values():
             listed = ", ".join(f"{entry.name} {entry.type}" for entry in self.session.get_inputs())
-            raise ModelError(f"{path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
+            raise ModelError(f"{self.path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
 
     def run(self, tokens: Tokens, output: str | None = None) -> NDArray[Any]:
         """An output of the graph, by default its first. Raises OutOfMemory if the batch does not fit."""

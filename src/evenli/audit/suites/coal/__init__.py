@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import polars as pl
+from msgspec import structs
 
 from evenli.audit.results import AuditResult, Verdict
 from evenli.audit.suites.about import About
@@ -96,10 +97,10 @@ def disagreement(results: AuditResult) -> str:
 
 def revise(said: Verdict, published: CoalResult) -> Verdict:
     """A verdict that names nothing does not stand where the published list has a lean or errors."""
-    if said.code not in {"even", "undecided"}:
-        return said
     other = verdict.judge(published, None)
-    if other.code not in {"bias", "error"}:
+    if said.code == "error" and other.code == "bias":
+        return structs.replace(said, sentence=f"{said.sentence} On the published list: {other.sentence}")
+    if said.code not in {"even", "undecided"} or other.code not in {"bias", "error"}:
         return said
     return Verdict("undecided", f"Undecided: the two lists of jobs disagree. On the published list: {other.sentence}")
 

@@ -23,7 +23,6 @@ from evenli.audit.suites.coal.verdict import (
     SHOWN_FROM,
     UNSURE,
     answers_are_right,
-    assigns_silently,
     common_clause,
     differ,
     group_nouns,
@@ -61,7 +60,7 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
 def _clause(cause: Cause, result: CoalResult, *, alone: bool) -> str:
     if cause.name == UNSURE:
         unsure = "answers “cannot know”, but"
-        if assigns_silently(result):
+        if differ(result.single_jobs_expected):
             return f"{unsure} assigns genders to single jobs in its probabilities"
         return f"{unsure} is not sure of it"
     if cause.name.endswith(EXPECTED):
