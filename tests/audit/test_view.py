@@ -222,9 +222,9 @@ def test_a_page_reads_no_run_that_it_does_not_show(runs: Path, tmp_path: Path, m
     for place in (many, *many.rglob("*")):
         os.utime(place, (past, past))
     site, read = Site(many), []
-    load = listed.RunFolder.verify
+    load = listed.RunFolder.read_results
     monkeypatch.setattr(
-        listed.RunFolder, "verify", lambda run, *names: (read.append(run.path.name), load(run, *names))[1]
+        listed.RunFolder, "read_results", lambda run, header: (read.append(run.path.name), load(run, header))[1]
     )
     try:
         first, second, last = (site.get(f"?start={start}")[1] for start in (0, 100, 2_000))

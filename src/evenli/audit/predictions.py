@@ -25,11 +25,11 @@ from evenli.audit.pairs import PAIR_COLUMNS
 from evenli.audit.results import AuditResult, Timings
 from evenli.core.binary import decoding, read_parquet
 from evenli.core.errors import InputError, RunError, translated
-from evenli.core.io import hash_content, hash_files, json_text
+from evenli.core.io import hash_files, json_text
 from evenli.core.labels import LABELS
 from evenli.core.parse import check_regular
 from evenli.core.record import Estimate, Record
-from evenli.core.store import ANEW, RunDir, read_manifest
+from evenli.core.store import ANEW, RunDir, hash_content, read_manifest
 from evenli.core.temporary import is_temporary
 from evenli.stats.proportion import share_of
 from evenli.stats.sample import LogitTable, Sample

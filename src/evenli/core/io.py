@@ -382,11 +382,6 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def hash_content(name: str, content: bytes) -> str:
-    """What ``hash_files`` gives for one file of this name and content."""
-    return hashlib.sha256(name.encode() + b"\x00" + content).hexdigest()
-
-
 def hash_files(paths: Iterable[Path]) -> str:
     """SHA-256 over names and contents, in the order given."""
     digest = hashlib.sha256()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import hashlib
 import json
 import shutil
 import tempfile
@@ -186,6 +187,11 @@ def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
 def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1) -> bool:
     """Whether a file holds what is expected, in version ``schema`` of its layout."""
     return (content.get("kind"), content.get("schema")) == (kind, schema)
+
+
+def hash_content(name: str, content: bytes) -> str:
+    """What ``io.hash_files`` gives for one file of this name and content."""
+    return hashlib.sha256(name.encode() + b"\x00" + content).hexdigest()
 
 
 def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
