@@ -506,7 +506,9 @@ def test_numbers_of_an_undecided_verdict_have_two_decimals(english: Audit) -> No
         for name, measure in english.coal.measures.items()
     }
     alike = SingleJobs(9, 0, 0, Estimate.undefined("made up"))
-    verdict = judge(msgspec.structs.replace(english.coal, measures=measures, single_jobs_expected=alike), None)
+    verdict = judge(
+        msgspec.structs.replace(english.coal, measures=measures, single_jobs=alike, single_jobs_expected=alike), None
+    )
     assert verdict.code == "undecided"
     # Two leans with a sign, an error without; the interval behind each.
     ends = [("0.12", "-0.46", "0.79")] * 3
