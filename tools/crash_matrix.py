@@ -119,6 +119,7 @@ WRITERS = [
     Writer("report run -o out.html", "runs", "out.html"),
     Writer(f"gate run {_GATE} --junit out.xml", "runs", "out.xml"),
     Writer("export run --as cyclonedx -o out.json", "runs", "out.json"),
+    Writer("export run --as every-eval-ever -o out", "runs", "out"),
     Writer("evidence run -o out --overwrite", "runs", "out", "verify out --json"),
     Writer("onnx model -o out --check few.jsonl", "checkpoint pairs", "out"),
     Writer("robustness fake:neutral --data wordings.csv -o out", "wordings", "out", "robustness out --json"),
