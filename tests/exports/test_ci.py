@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -49,9 +50,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_job_summary_has_verdict_numbers_and_limits(runs: Path) -> None:
+def test_a_job_summary_has_verdict_numbers_and_limits(runs: Path, run_cli: Any) -> None:
     audit = evenli.load_run(runs / "new")
     (text,) = export([runs / "new"], "github").values()
+    assert run_cli("export", runs / "new", "--as", "github").stdout == text
     assert summarise(audit).sentence in text
     assert re.search(rf"\| coal \| {audit.labour.value:.3f} \|", text)
     assert "predict harm" in text and "evenli audit fake:biased" in text
