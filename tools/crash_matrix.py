@@ -61,7 +61,7 @@ class Writer:
     def name(self) -> str:
         """The command without its options."""
         words = self.command.split()
-        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta", "axis"} else words[0]
+        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta", "axis", "batch"} else words[0]
 
     @property
     def words(self) -> Words:
@@ -86,6 +86,11 @@ WRITERS = [
         quick=True,
     ),
     Writer("predict fake:even --data pairs.jsonl -o out --token-budget 200", "pairs", "out"),
+    Writer("batch write tiny --suite labour --limit 12 -o out.jsonl", "", "out.jsonl"),
+    Writer(
+        "batch read responses.jsonl --suite labour --limit 12 -o out",
+        *("batch", "out", f"gate out {_GATE} --json"),
+    ),
     Writer("measure run", "runs", "run", "card run", quick=True),
     Writer("score corpus.jsonl --vectors vectors.npz -o out", "corpus vectors", "out", "score out --json", quick=True),
     Writer("mitigate swap --corpus corpus.jsonl -o out.jsonl --overwrite", "corpus", "out.jsonl"),

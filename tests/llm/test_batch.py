@@ -231,6 +231,7 @@ def test_long_texts_and_no_model_are_one_line(tmp_path: Path, run_cli: Any) -> N
 
 def test_a_cost_above_the_limit_writes_nothing(tmp_path: Path, run_cli: Any) -> None:
     words = ("batch", "write", "tiny", *ASKED, "--price", "1,1", "-o", tmp_path / "requests.jsonl")
-    assert run_cli(*words, "--max-cost", "0.001").returncode == 2 and not (tmp_path / "requests.jsonl").exists()
+    done = run_cli(*words, "--max-cost", "0.001")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "requests.jsonl").exists()
     done = run_cli(*words, "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["cost"] > 0.001

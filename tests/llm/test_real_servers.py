@@ -146,9 +146,9 @@ def test_a_batch_has_the_numbers_of_the_server(url: str, tmp_path: Path, monkeyp
         return answer
 
     monkeypatch.setattr(Server, "_send", recorded)
-    settings: dict[str, Any] = {"suites": ("labour",), "limit": 4}
+    settings: dict[str, Any] = {"suites": ("labour",), "limit": 12}
     live = evenli.audit(f"chat:{url}", **settings)
-    chosen = AuditSettings(limit=4)
+    chosen = AuditSettings(limit=12)
     written = write_requests(live.name, tmp_path / "requests.jsonl", suites=("labour",), settings=chosen)
     requests = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()]
     rows = []

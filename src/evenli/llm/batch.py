@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -212,16 +212,17 @@ def write_requests(
         generated: Ask for whole answers, several times, for a service that gives no log-probabilities.
         answered: File of answers; only what it does not answer is written.
     """
-    settings = settings or AuditSettings()
     if not model.strip():
         raise InputError("which model? Its name where it is served")
+    done = Answers(answered).lines if answered is not None else {}
+    # What it would say of requests to come is the answer of this call.
+    settings = replace(settings or AuditSettings(), on_warning=lambda _: None)
     request = ModelRequest(f"batch:{model}", lang, asking(settings) or ModelOptions())
     prompting = request.options.prompting
     recorder: Any = Recorder(model, prompts.make_views(lang, prompting.prompts, prompting.orders))
     abilities = Abilities(model, 0 if generated else TOP, "max_tokens", "batch", math.nan, 0.0, 0, "")
     asked = BatchModel(recorder, request, lambda *_: abilities)
     predict(asked, questions(suites, lang, data, settings), None, settings)
-    done = Answers(answered).lines if answered is not None else {}
     bodies = {name: content for name, content in recorder.bodies.items() if name not in done}
     if not bodies:
         raise InputError(f"{answered} answers every question; read it with 'evenli batch read {answered}'")
