@@ -61,7 +61,7 @@ class Writer:
     def name(self) -> str:
         """The command without its options."""
         words = self.command.split()
-        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta", "axis"} else words[0]
+        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta", "axis", "batch"} else words[0]
 
     @property
     def words(self) -> Words:
@@ -86,6 +86,11 @@ WRITERS = [
         quick=True,
     ),
     Writer("predict fake:even --data pairs.jsonl -o out --token-budget 200", "pairs", "out"),
+    Writer("batch write tiny --suite labour --limit 12 -o out.jsonl", "", "out.jsonl"),
+    Writer(
+        "batch read responses.jsonl --suite labour --limit 12 -o out",
+        *("batch", "out", f"gate out {_GATE} --json"),
+    ),
     Writer("measure run", "runs", "run", "card run", quick=True),
     Writer("score corpus.jsonl --vectors vectors.npz -o out", "corpus vectors", "out", "score out --json", quick=True),
     Writer("mitigate swap --corpus corpus.jsonl -o out.jsonl --overwrite", "corpus", "out.jsonl"),
@@ -119,6 +124,7 @@ WRITERS = [
     Writer("report run -o out.html", "runs", "out.html"),
     Writer(f"gate run {_GATE} --junit out.xml", "runs", "out.xml"),
     Writer("export run --as cyclonedx -o out.json", "runs", "out.json"),
+    Writer("export run --as every-eval-ever -o out", "runs", "out"),
     Writer("evidence run -o out --overwrite", "runs", "out", "verify out --json"),
     Writer("onnx model -o out --check few.jsonl", "checkpoint pairs", "out"),
     Writer("robustness fake:neutral --data wordings.csv -o out", "wordings", "out", "robustness out --json"),

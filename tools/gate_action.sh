@@ -21,6 +21,6 @@ echo "passed=$passed" >>"${GITHUB_OUTPUT:-/dev/null}"
   # Indented by four, so that no name of a model becomes markup.
   printf '%s\n' "$said" | sed 's/^/    /'
   echo
-  evenli table "$EVENLI_FOLDER"
+  evenli export "$EVENLI_FOLDER" --as github
 } >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
 exit "$code"

@@ -745,7 +745,8 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     assert code == 1 and "FAILED by policy standard" in said, said
     assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("failures") != "0"
     assert "passed=false" in (folder / "github_output").read_text()
-    assert "no clear stereotype" in (folder / "github_step_summary").read_text()
+    shown = (folder / "github_step_summary").read_text()
+    assert "no clear stereotype" in shown and "evenli audit fake:biased" in shown
     code, said, folder = run(folder="weak", model="fake:even")
     assert code == 3 and "undecided all pairs asked" in said, said
     assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("errors") != "0"

@@ -24,9 +24,12 @@ pytest.importorskip("gguf")
 
 import evenli
 from evenli.audit.models import ModelOptions, Prompting, load_model
+from evenli.audit.settings import AuditSettings
 from evenli.audit.suites.base import load_suite
 from evenli.audit.suites.checks import gold_pairs
 from evenli.core.labels import LABELS
+from evenli.llm.batch import AGAIN, write_requests
+from evenli.llm.transport import Server
 
 AGREEMENT, ROUNDED = 0.05, 0.25
 """Nats, of any label: with unpacked weights, and with weights of 4 bits.
@@ -129,6 +132,39 @@ def test_a_small_model_gets_no_verdict_and_the_reason(url: str, tmp_path: Path) 
     server = audit.header["prompting"]["server"]
     assert server["cache_moves"] > 0 and server["views_move"] > 0
     assert (server["prompt_cache"] == "on") == (server["cache_moves"] <= 0.25 * server["views_move"])
+
+
+def test_a_batch_has_the_numbers_of_the_server(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers of llama.cpp to an audit over HTTP, read from a file, are that audit."""
+    said: dict[str, list[dict[str, Any]]] = {}
+    send = Server._send
+
+    async def recorded(server: Server, client: Any, request: Any) -> dict[str, Any]:
+        answer = await send(server, client, request)
+        if not isinstance(request, str):
+            said.setdefault(request["messages"][0]["content"], []).append(answer)
+        return answer
+
+    monkeypatch.setattr(Server, "_send", recorded)
+    settings: dict[str, Any] = {"suites": ("labour",), "limit": 12}
+    live = evenli.audit(f"chat:{url}", **settings)
+    chosen = AuditSettings(limit=12)
+    written = write_requests(live.name, tmp_path / "requests.jsonl", suites=("labour",), settings=chosen)
+    requests = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for request in requests:
+        answers = said[request["body"]["messages"][0]["content"]]
+        body = answers[-1 if AGAIN in request["custom_id"] else 0]
+        response = {"status_code": 200, "request_id": "", "body": body}
+        rows.append({"id": "", "custom_id": request["custom_id"], "response": response, "error": None})
+    file = tmp_path / "responses.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    read = evenli.audit(f"batch:{file}", **settings)
+    columns = [*LABELS, *live.header["prompting"]["columns"]]
+    ours, theirs = (audit.predictions.frame.select(columns).to_numpy() for audit in (read, live))
+    print(f"{written.requests} requests; largest difference {np.abs(ours - theirs).max():.2g}")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert read.to_dict()["labour"] == live.to_dict()["labour"] and read.header["repeat"] == live.header["repeat"]
 
 
 ASKED = [0, 1, 2, 240, 241, 242, 795, 796, 797]

@@ -97,7 +97,7 @@ main()
 
 
 BROUGHT = {
-    "llm": set(),
+    "llm": {"batch"},
     "encoders": {"seat", "senteval", "encoder-report"},
     "corpus": {"score", "direction"},
     "training": {"train", "onnx", "meta"},

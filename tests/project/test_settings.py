@@ -38,6 +38,8 @@ COMMON = {"--help", "-h", "--json", "--out", "-o", "--verbose", "-v", "--overwri
 ARGUMENTS = {
     "audit": {"--data", "--suite", "--report"},
     "axis new": set(),
+    "batch read": {"--data", "--suite"},
+    "batch write": {"--data", "--suite", "--generated", "--answered"},
     "build dev2020": {"--words", "--determiner"},
     "card": {"--part", "--into", "--push"},
     "compare": {"--suite"},

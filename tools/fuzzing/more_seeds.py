@@ -47,6 +47,21 @@ def packs(root: Path) -> None:
 
 
 @seed
+def batch(root: Path) -> None:
+    """Answers to a batch of requests: the first option is likeliest."""
+    command("batch", "write", "tiny", "--suite", "labour", "--limit", "12", "-o", "requests.jsonl")
+    tops = [{"token": token, "logprob": -1.0 - number} for number, token in enumerate("ABCDEF")]
+    choice = {"message": {"content": "A"}, "logprobs": {"content": [{"top_logprobs": tops}]}}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1}
+    body = {"model": "tiny", "system_fingerprint": "fp", "choices": [choice], "usage": usage}
+    lines = Path("requests.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = (
+        {"custom_id": json.loads(line)["custom_id"], "response": {"status_code": 200, "body": body}} for line in lines
+    )
+    Path("responses.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+@seed
 def suites(root: Path) -> None:
     """Audits with the other suites, two of each, and a policy."""
     shutil.copy(material(root, "corpus") / "corpus.jsonl", "corpus.jsonl")

@@ -11,7 +11,7 @@ _PARTS = ("run.json", "results.json", "predictions.parquet")
 
 def more_targets() -> Iterator[Target]:
     """All of them."""
-    for group in (_suites, _decisions, _pages, _packs, _caches, _encoders, _weights):
+    for group in (_suites, _decisions, _pages, _packs, _batches, _caches, _encoders, _weights):
         yield from group()
 
 
@@ -81,6 +81,11 @@ def _packs() -> Iterator[Target]:
         verify = ("verify", "pack", "--json")
         yield Target(f"verify-pack-{part}", verify, ("packs",), (f"pack/{part}",), evidence=True, weight=0.5)
     yield Target("verify-zip", ("verify", "pack.zip", "--json"), ("packs",), ("pack.zip",), evidence=True)
+
+
+def _batches() -> Iterator[Target]:
+    read = ("batch", "read", "responses.jsonl", "--suite", "labour", "--limit", "12", "-o", "out", "--json")
+    yield Target("batch-read", read, ("batch",), ("responses.jsonl",), weight=0.7)
 
 
 def _caches() -> Iterator[Target]:

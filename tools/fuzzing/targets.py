@@ -350,6 +350,8 @@ def _spec(rng: random.Random, words: Words) -> Words:
 
 VALID: dict[str, tuple[Words, Words]] = {
     "audit": (("fake:even", "--data", "pairs.jsonl", "-o", "out"), ("pairs", "axis")),
+    "batch write": (("tiny", "--limit", "12", "-o", "out.jsonl"), ()),
+    "batch read": (("responses.jsonl", "--suite", "labour", "--limit", "12", "-o", "out"), ("batch",)),
     "predict": (("fake:even", "--data", "few.jsonl", "-o", "out"), ("pairs",)),
     "measure": (("run",), ("runs",)),
     "verify": (("run",), ("runs",)),

@@ -68,13 +68,12 @@ def audit(
     if isinstance(suites, str):
         suites = suites.split(",")  # as on the command line
     suites = check_suites(suites if suites is not None else usual_suites(lang, settings, data))
-    sets = pair_sets(suites, lang, data, settings)
-    asked = resolve_model(model, lang, _asking(settings), _listed(sets))
+    sets = questions(suites, lang, data, settings)
+    asked = resolve_model(model, lang, asking(settings), _listed(sets))
     for pairs in sets:
-        for said in get_suite(pairs.suite).announce(pairs):
-            settings.on_warning(said)
-    checks = [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis)]
-    checks = checks if settings.limit is None else few_checks(checks, settings.limit)
+        if pairs.suite in suites:
+            for said in get_suite(pairs.suite).announce(pairs):
+                settings.on_warning(said)
     # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
     named = getattr(asked, "named_labels", False)
     folder = RunFolder(out) if out is not None else None
@@ -82,7 +81,7 @@ def audit(
         # Held until the results are there: another audit of this folder must not get in between.
         predictions = predict(
             asked,
-            [*checks, *sets],
+            sets,
             folder,
             settings,
             seed=settings.seed or 0,
@@ -95,7 +94,14 @@ def audit(
     return Audit(result, predictions, folder.path if folder else None)
 
 
-def _asking(settings: AuditSettings) -> ModelOptions | None:
+def questions(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
+    """Everything that an audit asks, in order: gold pairs, control pairs, and the pairs of every suite."""
+    sets = pair_sets(suites, lang, data, settings)
+    checks = [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis)]
+    return [*(checks if settings.limit is None else few_checks(checks, settings.limit)), *sets]
+
+
+def asking(settings: AuditSettings) -> ModelOptions | None:
     """With a limit a language model is asked in one wording, unless the settings say in how many."""
     options = settings.options or ModelOptions()
     if settings.limit is None or options.prompting.prompts is not None:

@@ -142,8 +142,6 @@ class _Job:
     def score(self, folder: RunFolder | None = None, *, resume: bool = False) -> Predictions:
         """Ask everything that is not stored yet."""
         started = time.perf_counter()
-        if self.check_first is None:
-            self._open(folder, resume)
         self.progress(Progress(0, self.asked.height, "tokenising"))
         # A checkpoint whose parts do not fit each other fails in any way its library likes.
         with foreign_code(f"{self.model.info.name} cannot read the pairs: "):
@@ -161,6 +159,8 @@ class _Job:
                 self.warn(f"continuing an interrupted run: {done} of {len(logits)} pairs are done")
         if hasattr(self.model, "begin"):  # who is paid says what it will cost
             self.model.begin(prepared, logits, self.warn)
+        if self.check_first is None:  # not before: a run that is refused until here leaves no trace
+            self._open(folder, resume)
         # The first set is planned apart from the rest, so that batches do not depend on whether a run was interrupted.
         first = np.zeros(self.distinct.height, dtype=bool)
         first[self.where[: self.head]] = True

@@ -102,6 +102,7 @@ _INSTALLED = "Data and installation"
 GROUPS = {
     "mitigate": ("Mitigate", "Mitigate bias in corpora, word vectors and encoders.", MitigateGroup),
     "train": ("Train", "Train models.", FullHelp),
+    "batch": ("Audit a model", "Ask a language model through files of requests and answers.", FullHelp),
     "build": (_INSTALLED, "Build pair sets.", FullHelp),
     "axis": (_INSTALLED, "Make and check a social axis of your own.", FullHelp),
 }

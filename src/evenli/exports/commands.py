@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from evenli.core import commands as shared
 from evenli.core import terminal
 from evenli.core.commands import argument, option, output
@@ -35,7 +33,7 @@ def export(
     elif len(files) > 1:
         raise InputError(f"{kind} writes {len(files)} files ({', '.join(files)}); name a folder (-o)")
     else:
-        typer.echo(next(iter(files.values())), nl=False)
+        terminal.show(next(iter(files.values())))
 
 
 def evidence(

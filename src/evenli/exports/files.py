@@ -11,7 +11,7 @@ from evenli.core.io import write_together
 from evenli.core.registry import EXPORTS
 
 Export = Callable[[Sequence[Audit]], Mapping[str, str]]
-"""An entry of the registry ``exports``: file names and what is in the files; the first audit is the newest.
+"""An entry of the registry ``exports``: paths in a folder and what is in the files; the first audit is the newest.
 
 One that needs one audit, or exactly two, refuses others with an ``InputError``.
 """
@@ -34,9 +34,8 @@ def export(runs: Sequence[str | Path], kind: str, out: str | Path | None = None)
         if path.suffix and len(files) > 1:
             raise InputError(f"{kind} writes {len(files)} files ({', '.join(files)}); give a folder instead of {out}")
         named = {(path if path.suffix else path / name): text.encode() for name, text in files.items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.suffix:
-            path.mkdir(exist_ok=True)
+        for file in named:
+            file.parent.mkdir(parents=True, exist_ok=True)
         write_together(named)
     return files
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
 from evenli.audit.audit import Audit
 from evenli.audit.gate.expressions import fields
-from evenli.core.extras import need
+from evenli.core.errors import MissingExtraError
+from evenli.core.extras import check_extra, need
 from evenli.core.io import json_text
 
 
 def log_mlflow(audit: Audit) -> None:
-    """Log an audit to the active MLflow run: every number a gate can name, what was asked, and results.json."""
+    """Log an audit to the active MLflow run: every number with its interval, what was asked, results.json, the report.
+
+    The report needs the extra ``report``; without it the rest is logged.
+    """
     mlflow = need("mlflow", extra="tracking", purpose="logging to MLflow")
     mlflow.log_metrics(metrics(audit))
     mlflow.log_params({f"evenli.{name}": value for name, value in _asked(audit).items()})
     mlflow.log_dict(audit.to_dict(), "evenli/results.json")
+    with suppress(MissingExtraError):
+        check_extra("report", "the report")
+        from evenli.audit.report.html import render
+
+        mlflow.log_text(render([audit]), "evenli/report.html")
 
 
 def log_wandb(audit: Audit) -> None:
@@ -40,14 +50,14 @@ def log_wandb(audit: Audit) -> None:
 
 
 def metrics(audit: Audit) -> dict[str, float]:
-    """Every number that a gate can name, once, under names that trackers accept."""
+    """Every number that a gate can name, once, under names that trackers accept; ends of intervals as NAME_low."""
     result, values = audit.result, dict[str, float]()
     known = fields(result)
     for name, value in known.items():
         suite, _, short = name.partition(".")
         repeated = suite in result.suites and short in known and known[short] == value  # SUITE.NAME repeats NAME
         if isinstance(value, int | float) and not isinstance(value, bool) and not repeated:
-            values[re.sub(r"[^\w. /-]", "_", name)] = float(value)
+            values[re.sub(r"\.(?=(low|high)$)|[^\w. /-]", "_", name)] = float(value)
     return values
 
 

@@ -20,7 +20,7 @@ from evenli.core.io import hash_text
 from evenli.core.labels import LABELS
 from evenli.core.record import Record
 from evenli.llm import prompts
-from evenli.llm.abilities import ANSWER, TOP, body, probe
+from evenli.llm.abilities import ANSWER, TOP, Abilities, body, probe
 from evenli.llm.transport import CHARACTERS, Address, Handler, Server, text_of, token_counts, top_logprobs
 
 TOKENS = ("prompt_tokens", "answer_tokens")
@@ -83,19 +83,24 @@ class Spending:
 
 
 class ChatModel:
-    """The backend ``chat:URL#model``: a model that is asked over HTTP, every pair in every view."""
+    """A model that is asked on a server, every pair in every view; ``find`` says what the server can do."""
 
     bucket, named_labels = 1_000_000, True
     token_budget = 64 * bucket
     _prior: NDArray[np.float64] | None = None
 
-    def __init__(self, target: str, request: ModelRequest) -> None:
+    def __init__(
+        self,
+        server: Server,
+        request: ModelRequest,
+        find: Callable[[Server, Sequence[prompts.View]], Abilities] = probe,
+    ) -> None:
         if request.options.labels:
             raise LabelError("a language model is asked for labels by name; leave the labels (--labels) out")
         self._settings = settings = request.options.prompting
         self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
-        self._server = Server(Address.parse(target))
-        self.spending, self.abilities = Spending(settings), probe(self._server, self.views)
+        self._server = server
+        self.spending, self.abilities = Spending(settings), find(server, self.views)
         # A question that waits for a slot would find another one's beginning there.
         kept = self.abilities.slots if self.abilities.cached else 0
         self._concurrency = min(settings.concurrency, kept or settings.concurrency)
@@ -103,8 +108,8 @@ class ChatModel:
         self.details = (*prompts.details(self.views), *TOKENS)
         how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
         self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
-        server = self.abilities.card() | {"answering": self._server.answering}
-        self.prompting |= {"columns": list(self.details), "server": server}
+        about = self.abilities.card() | {"answering": server.answering}
+        self.prompting |= {"columns": list(self.details), "server": about}
         host, count = self._server.address.host, self.abilities.top_logprobs
         self.note = "" if count >= TOP else f"{host} gives {count} top log-probabilities, not {TOP}"
         if not count:
@@ -115,7 +120,7 @@ class ChatModel:
         calibrated = " calibrated" if settings.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,
-            backend="chat",
+            backend=request.spec.partition(":")[0],
             name=self.abilities.model,
             fingerprint=hash_text(repr((asked, count, prompts.identity(self.views))) + calibrated),
             labels=LABELS,
@@ -132,11 +137,7 @@ class ChatModel:
 
     def begin(self, prepared: Prepared, scores: NDArray[np.float32], warn: Callable[[str], None]) -> None:
         """Say what is ahead; refuse a run that would cost more than allowed."""
-        done = np.asarray(~np.isnan(scores).any(axis=1))
-        spent = scores[done, -2:].sum(axis=0, dtype=np.float64)
-        if done.any():
-            self.spending.add(int(spent[0]), int(spent[1]))
-            self.spending._largest = 0.0
+        done = self.count_spent(scores)
         missing: Any = prepared.take(np.flatnonzero(~done))
         if not missing:
             return
@@ -150,7 +151,8 @@ class ChatModel:
         answers = count * (1 if self.abilities.top_logprobs else ANSWER)
         seconds = count * self.abilities.seconds / self._concurrency
         ahead = f"{count:,} requests ({len(missing):,} pairs, {len(self.views)} views), about {tokens:,.0f} tokens"
-        line = f"{ahead} and {_duration(seconds)} at the pace of the first, {self._concurrency} at a time"
+        pace = f" and {_duration(seconds)} at the pace of the first, {self._concurrency} at a time" if seconds else ""
+        line = f"{ahead}{pace}"
         if self._settings.price is not None:
             cost = self.spending.spent + self.spending.cost(tokens, answers)
             line += f", cost about {cost:.2f}"
@@ -158,6 +160,15 @@ class ChatModel:
             if limit is not None and cost > limit:
                 raise ModelError(f"{ahead} cost about {cost:.4f}, more than {limit:g} (--max-cost); nothing was asked")
         warn(line)
+
+    def count_spent(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Count the tokens of the pairs that are finished, and say which they are."""
+        done = np.asarray(~np.isnan(scores).any(axis=1))
+        spent = scores[done, -2:].sum(axis=0, dtype=np.float64)
+        if done.any():
+            self.spending.add(int(spent[0]), int(spent[1]))
+            self.spending._largest = 0.0
+        return done
 
     def logits(self, items: Sequence[Pair]) -> NDArray[np.float32]:
         """Ask a batch and wait for all of it."""
@@ -240,6 +251,11 @@ class ChatModel:
         prompt, answer = self.spending.tokens
         cost = self.spending.spent if self._settings.price is not None else None
         return Usage(self._server.requests, self._server.retries, prompt, answer, cost)
+
+
+def load_chat(target: str, request: ModelRequest) -> ChatModel:
+    """The backend ``chat:URL#model``."""
+    return ChatModel(Server(Address.parse(target)), request)
 
 
 def _duration(seconds: float) -> str:

@@ -4,6 +4,11 @@ from evenli.core.registry import Room
 
 ROOM = Room(
     entries={
-        "models": {"chat": "evenli.llm.chat:ChatModel", "causal": "evenli.llm.causal:CausalModel"},
+        "models": {
+            "chat": "evenli.llm.chat:load_chat",
+            "causal": "evenli.llm.causal:CausalModel",
+            "batch": "evenli.llm.batch:load_answers",
+        },
     },
+    commands="evenli.llm.commands:COMMANDS",
 )

@@ -41,7 +41,7 @@ _LARGEST = 4 << 20  # bytes of an answer
 _AGAIN = "finished pairs are kept; run the same command again to go on"
 
 
-_WHO = ("model", "system_fingerprint")
+WHO = ("model", "system_fingerprint")
 """Fields in which an answer says who gives it: the model, and its build or the settings it is served with."""
 
 
@@ -198,7 +198,7 @@ class Server:
 
     def _check_same(self, answer: Mapping[str, Any]) -> None:
         """Refuse an answer of another model, or of another build of it, than the first: a run is of one."""
-        says = {name: _short(answer.get(name)) for name in _WHO}
+        says = {name: _short(answer.get(name)) for name in WHO}
         self.answering = self.answering or says
         for name, value in says.items():
             if value != (before := self.answering[name]):
