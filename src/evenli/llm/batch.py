@@ -48,7 +48,7 @@ class Written:
 class Offline:
     """In place of a server: nothing is sent."""
 
-    requests = retries = 0
+    requests = retries = 0  # of a file of answers: how many it holds
 
     def __init__(self, host: str, model: str) -> None:
         self.address = Address("", host, model, is_local=True, is_encrypted=True)
@@ -64,7 +64,6 @@ class Offline:
 
     async def _send(self, request: Message) -> dict[str, Any]:
         assert not isinstance(request, str)
-        self.requests += 1
         return self.answer(name_of(request, again=self.again), request)
 
     def answer(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +118,7 @@ class Answers(Offline):
             raise InputError(f"{self.file} holds no answers{_why(self.failed)}")
         super().__init__(self.file.name, answering)
         self.answering = dict(zip(WHO, (answering, ", ".join(sorted(filter(None, builds)))), strict=True))
-        self.digest = digest.hexdigest()
+        self.requests, self.digest = len(self.lines), digest.hexdigest()
 
     def abilities(self, *_: Any) -> Abilities:
         """How these questions were asked: for log-probabilities, or for several answers, which are numbered."""
