@@ -82,7 +82,7 @@ The first pattern that fits a file counts.
 
 EQUIVALENT: dict[str, str] = {
     "terms = Terms(share, sizes, covariance, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.array([np.inf]))": "0",
-    "kinds = [(NO_STEREOTYPE if not subset == NS else STEREOTYPED) for subset in subsets]": "names of strata, exchanged",
+    "kinds = [(NO_STEREOTYPE if not subset == NS else STEREOTYPED) for subset in subsets]": "exchanged names",
     "(_, other), (group, noun) = group_nouns(result.readings)[:: 1 if (measured.value >= 0) else -1]": "never 0",
     "return n > 0 and hits / n >= COMPETENT and bool((binomtest(hits, n, 1 / 3, alternative='greater').pvalue <= "
     "BY_CHANCE))": "never equal",
