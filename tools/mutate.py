@@ -58,19 +58,26 @@ AREAS: list[tuple[str, str]] = [
         "stats/*.py",
         "corrections measures causes probe_measures groups intervals compare audit swap_suite wordings competence",
     ),
-    ("audit/suites/dev2020.py", "measures datasets suites"),
-    ("audit/suites/coal/measures.py", "causes measures suites verdict lists wordings"),
+    ("audit/suites/dev2020.py", "measures audit datasets suites"),
+    ("audit/suites/coal/measures.py", "causes measures audit suites verdict lists wordings"),
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
     ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
     ("audit/suites/coal/single_jobs.py", "readings misled verdict measures"),
+<<<<<<< HEAD
     ("audit/suites/coal/__init__.py", "audit lists misled"),
     ("audit/suites/coal/screen.py", "readings summary verdict"),
     ("audit/suites/swap.py", "swap_suite suites"),
     ("audit/suites/probe/measures.py", "probe_measures suites"),
     ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups axes summary"),
+=======
+    ("audit/suites/coal/lists.py", "audit lists misled"),
+    ("audit/suites/swap.py", "swap_suite audit suites"),
+    ("audit/suites/probe/measures.py", "probe_measures audit suites"),
+    ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups audit axes summary"),
+>>>>>>> h-mut
     ("audit/suites/groups/verdict.py", "groups axes summary"),
     ("audit/suites/robust/stability.py audit/suites/robust/verdict.py", "stability wordings"),
-    ("audit/suites/robust/curve.py", "wordings stability"),
+    ("audit/suites/robust/curve.py", "wordings audit stability"),
     ("audit/gate/*.py", "gate audit verdict competence lists"),
     ("audit/assess.py", "competence audit verdict misled measures views chat suites"),
     ("audit/suites/checks.py words/templates.py", "competence audit verdict resources datasets measures"),
@@ -82,6 +89,11 @@ The first pattern that fits a file counts.
 """
 
 EQUIVALENT: dict[str, str] = {
+    "terms = Terms(share, sizes, covariance, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.array([np.inf]))": "0",
+    "kinds = [(NO_STEREOTYPE if not subset == NS else STEREOTYPED) for subset in subsets]": "exchanged names",
+    "(_, other), (group, noun) = group_nouns(result.readings)[:: 1 if (measured.value >= 0) else -1]": "never 0",
+    "return n > 0 and hits / n >= COMPETENT and bool((binomtest(hits, n, 1 / 3, alternative='greater').pvalue <= "
+    "BY_CHANCE))": "never equal",
     "values[usable] = np.clip((y @ x) / np.sqrt((x @ x) * (y * y).sum(axis=1), dtype=np.float64), -2, 1)": "rounding",
     "first = items(sample).rows[1]": "the rows of an item are of one word and one sentence",
     "return values[-1] if sample.weights is None or sample.weights.ndim == 1 else values": "one row",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,13 +18,22 @@ from evenli.audit.compare import RunComparison, compare_runs, concluded
 from evenli.audit.differences import ComparedWith, ComparisonResult, Difference, McNemar, corrected
 from evenli.audit.gate import Policy, gate, load_policy
 from evenli.audit.predictions import Predictions
+from evenli.audit.results import Verdict
 from evenli.audit.suites.base import Request, get_suite, load_suite
-from evenli.audit.suites.checks import CheckedPairs, Finding
+from evenli.audit.suites.checks import CheckedPairs, Finding, note_design
+from evenli.audit.suites.coal.lists import disagreement
+from evenli.audit.suites.coal.results import CoalResult
 from evenli.core.errors import InputError
 from evenli.core.labels import ENTAILMENT, LABELS
+<<<<<<< HEAD
 from evenli.stats.intervals import estimate_measures, holm
+=======
+from evenli.stats.corrections import holm
+from evenli.stats.intervals import estimate_difference, estimate_measures
+>>>>>>> h-mut
 from evenli.stats.measure import as_measure, get_measure, measures
 from evenli.stats.sample import Sample
+from evenli.words.occupations import LABOUR
 
 COAL = ("coal",)
 
@@ -205,9 +215,45 @@ def test_why_an_audit_refuses_pairs() -> None:
 
 
 def test_the_published_list_has_no_say_without_the_other(even: Audit) -> None:
+<<<<<<< HEAD
     from evenli.audit.suites.coal import disagreement
 
+=======
+>>>>>>> h-mut
     assert disagreement(even.result) == ""
+
+
+def with_lean(result: CoalResult, value: float, low: float, high: float) -> CoalResult:
+    changed = {"value": value, "low": low, "high": high, "p": 1e-6 if low > 0 else 0.5}
+    lean = msgspec.structs.replace(result.measures["stereotype"], **changed)
+    return msgspec.structs.replace(result, measures={**result.measures, "stereotype": lean})
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "apart"),
+    [
+        ((0.9, 0.8, 1.0), (0.5, 0.4, 0.6), True),
+        ((0.5, 0.4, 0.6), (0.9, 0.8, 1.0), True),
+        ((0.6, 0.5, 0.7), (0.8, 0.65, 0.9), False),
+        # One list names it: the value of the other must lie outside of its interval.
+        ((0.3, -0.1, 0.7), (0.4, 0.2, 0.6), False),
+        ((0.1, -0.2, 0.4), (0.4, 0.2, 0.6), True),
+        ((0.4, 0.2, 0.6), (0.7, -0.1, 0.9), True),
+    ],
+)
+def test_lists_disagree_where_their_intervals_do(
+    biased: Audit, own: tuple[float, float, float], other: tuple[float, float, float], apart: bool
+) -> None:
+    coal = biased.coal
+    assert isinstance(coal, CoalResult)
+    suites = {LABOUR: with_lean(coal, *own), "coal": with_lean(coal, *other)}
+    result = msgspec.structs.replace(biased.result, suites=suites)
+    said = disagreement(result)
+    assert bool(said) is apart
+    if said:
+        assert f"{100 * other[0]:.0f} (" in said and f"here {100 * own[0]:.0f} (" in said
+    silent = msgspec.structs.replace(result, verdict=Verdict("none", ""))
+    assert disagreement(silent) == ""
 
 
 def test_a_function_of_ones_own_sees_the_rows_of_a_slice(biased: Audit) -> None:
@@ -236,3 +282,33 @@ def test_a_slice_of_a_function_of_ones_own_has_the_interval_of_its_table(biased:
     for field in ("value", "low", "high", "se"):
         assert getattr(sliced, field) == pytest.approx(getattr(whole, field), rel=1e-6)
     assert sliced.se > 0 and sliced.n == whole.n == part.frame.height
+
+
+def test_a_difference_of_a_function_of_ones_own_is_that_of_its_answers(biased: Audit) -> None:
+    """Of a sample and itself nothing varies; of two the differences of clusters do, as a measure of differences has."""
+    own = as_measure(lambda sample: float(sample.probabilities[:, LABELS.index(ENTAILMENT)].mean()), "entailed")
+    frame = biased.sample("coal").frame
+    samples = []
+    for seed in (5, 6):
+        drawn = np.random.default_rng(seed).normal(size=(3, frame.height))
+        columns = [pl.Series(label, row) for label, row in zip(LABELS, drawn, strict=True)]
+        samples.append(Sample(Predictions(frame.with_columns(columns))))
+    same = estimate_difference(own, samples[0], samples[0])
+    assert (same.low, same.high, same.se) == pytest.approx((0, 0, 0), abs=1e-6)
+    there, back = estimate_difference(own, *samples), estimate_difference(own, *samples[::-1])
+    assert (there.low, there.high, there.se) == pytest.approx((-back.high, -back.low, back.se))
+    both = [sample.probabilities[:, LABELS.index(ENTAILMENT)].astype(float) for sample in samples]
+    change = as_measure(lambda sample: float((both[1] - both[0])[sample.frame["row"].to_numpy()].mean()), "change")
+    numbered = Sample(Predictions(samples[0].frame.with_row_index("row")))
+    assert there.se == pytest.approx(estimate_measures(numbered, [change])["change", None].se, rel=1e-3)
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "in the same sentence:"), (3, "in the same 3 sentences:")])
+def test_words_that_share_few_sentences_are_noted(count: int, said: str) -> None:
+    pairs = load_suite("coal", Request("en"))
+    words = pairs.frame["occupation"].unique(maintain_order=True)[:8]
+    few = pairs.frame.filter(pl.col("occupation").is_in(words.implode()))
+    turn = pl.int_range(pl.len()).over("occupation") % count
+    shared = replace(pairs, frame=few.with_columns(template=pl.format("the [Sub] waits {}.", turn)))
+    (note, *_) = (note for note in note_design(shared).notes if "in the same" in note)
+    assert said in note

@@ -820,3 +820,35 @@ def test_the_smallest_p_is_one_of_all_exchanges() -> None:
     rows = of.frame.drop(list(LABELS)).to_dicts()
     sure = of_rows(rows, [[9.0 * (row["group"] == "a"), 0, 0] for row in rows])
     assert permutation_test(sure)[1] == pytest.approx(1 / 2001)
+
+
+@pytest.mark.parametrize("name", ["ruled_out", "interaction", "default", "stereotype_n", "total_error_n"])
+@pytest.mark.parametrize("value", [0.2, -0.2])
+def test_the_example_is_one_of_all_answers_of_the_cause(base: GroupsResult, name: str, value: float) -> None:
+    of = random_sample("abc", 5)
+    shown = summary(
+        base, Verdict("bias", "", [Cause(name, "b" if name in BY_GROUP else "none", "clear", "", about(value))]), of
+    )
+    said = of.frame.with_columns(answer=pl.Series([LABELS[at] for at in of.predicted]))
+    of_b, entailed, denied = pl.col("group") == "b", pl.col("answer") == ENTAILMENT, pl.col("answer") == CONTRADICTION
+    rows = {
+        "ruled_out": of_b & denied,
+        "interaction": of_b & (entailed if value > 0 else denied),
+        "default": of_b & entailed & (pl.col("subset") == "NS"),
+        "stereotype_n": entailed & (pl.col("subset") == ("PS" if value > 0 else "AS")),
+        "total_error_n": pl.col("answer") != NEUTRAL,
+    }
+    assert shown.example is not None
+    assert shown.example.about == f"typical of {said.filter(rows[name]).height:,} similar answers"
+
+
+BY_GROUP = ("ruled_out", "interaction", "default")
+
+
+def test_without_a_whole_sentence_nothing_is_compared() -> None:
+    whole = random_sample("abc", 8, templates=5)
+    sentences = whole.frame.with_columns(at=pl.int_range(pl.len()).over("occupation", "template"))
+    partly = Sample(Predictions(sentences.filter(pl.col("at") != pl.col("occupation").str.len_chars() % 3).drop("at")))
+    assert measures.items(partly).rows.shape == (3, 0)
+    assert np.isnan(permutation_test(partly)).all() and np.isnan(value("distance", partly))
+    assert interactions(partly, "abc", Scoring()) == []

@@ -159,6 +159,16 @@ def test_the_interval_of_an_occupation_is_wilsons_with_fewer_answers(sample: Sam
         middle = (row.low + row.high) / 2
         if abs(row.score - 0.5) > 0.01:
             sizes.append(z**2 * (0.5 - middle) / (middle - row.score))
+    # By hand: the spread of templates within an occupation, against that of independent answers, held within its ends.
+    table = sample.frame.with_columns(biased=pl.Series(sample.biased).cast(pl.Float64))
+    n, clusters, squares, alone = 2 * TEMPLATES, TEMPLATES, 0.0, 0.0
+    for _, part in table.group_by("occupation"):
+        share = part["biased"].mean()
+        sums = part.group_by("template").agg(pl.col("biased").sum())["biased"].to_numpy()
+        squares += float(((sums - 2 * share) ** 2).sum()) * clusters / (clusters - 1) / n**2
+        alone += share * (1 - share) / n
+    effect = np.clip(squares / alone / (1 + squares / alone / n), clusters / n, n / clusters)
+    assert sizes[0] == pytest.approx(n / effect, rel=1e-3)
     assert len(sizes) > 5 and sizes == pytest.approx([sizes[0]] * len(sizes), rel=1e-3)
     assert TEMPLATES - 1e-6 <= sizes[0] <= 4 * TEMPLATES
 

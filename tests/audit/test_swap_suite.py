@@ -261,3 +261,14 @@ def test_items_that_flip_are_those_that_are_biased(table: Predictions) -> None:
     """a and c have another answer when swapped, b has not."""
     biased, rows = get_suite("swap").biased(Sample(table))
     assert dict(zip(rows["occupation"].to_list(), biased.tolist(), strict=True)) == {"a": True, "b": False, "c": True}
+
+
+def test_equally_frequent_changes_are_in_alphabetical_order() -> None:
+    rows = [(str(at), f"A man sleeps {at}.", f"A man is awake {at}.", NEUTRAL) for at in range(5)]
+    frame = with_swapped(pair_set(rows)).frame.with_columns(suite=pl.lit("swap"))
+    changes = [(NEUTRAL, ENTAILMENT), (ENTAILMENT, NEUTRAL), (CONTRADICTION, NEUTRAL), (CONTRADICTION, ENTAILMENT)]
+    given = [label for change in (*changes, changes[0]) for label in change]
+    logits = {label: pl.Series([3.0 * (answer == label) for answer in given]) for label in LABELS}
+    found = assess(Predictions(frame.with_columns(**logits))).swap.transitions  # type: ignore[union-attr]
+    first, *others = found
+    assert found[first] == 2 and first.startswith(NEUTRAL) and others == sorted(others) and len(others) == 3

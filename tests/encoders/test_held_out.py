@@ -138,3 +138,11 @@ def test_an_encoder_of_word_vectors_is_asked_what_it_knows() -> None:
     kept = known_sentences(VectorMean(WordVectors.of(known, np.ones((len(known), 2)))), sentences)
     assert len(kept.fit) == sum(missing not in pair.words for pair in sentences.fit) < len(sentences.fit)
     assert kept.occupations == sentences.occupations
+
+
+def test_a_sentence_like_the_mean_leans_to_no_side(held: HeldOut) -> None:
+    """Its direction is undefined: it counts as 0, before the median is taken off."""
+    side = np.array([[2.0, 0, 0, 0], [1.0, 0, 0, 0], [0.0, 0, 0, 0], [-1.0, 0, 0, 0], [-2.0, 0, 0, 0]])
+    words = held.words.train[:, [0, 1, 2, 3]] * [1, 0, 0, 0]
+    lean = replace(held, words=held.words._replace(train=words), neutral=side).lean()
+    assert lean == pytest.approx([1, 1, 0, -1, -1])
