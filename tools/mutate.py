@@ -63,18 +63,11 @@ AREAS: list[tuple[str, str]] = [
     ("audit/suites/coal/results.py", "readings measures causes verdict suites lists summary"),
     ("audit/suites/coal/verdict.py", "readings verdict misled measures summary lists groups wordings"),
     ("audit/suites/coal/single_jobs.py", "readings misled verdict measures"),
-<<<<<<< HEAD
     ("audit/suites/coal/__init__.py", "audit lists misled"),
-    ("audit/suites/coal/screen.py", "readings summary verdict"),
-    ("audit/suites/swap.py", "swap_suite suites"),
-    ("audit/suites/probe/measures.py", "probe_measures suites"),
-    ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups axes summary"),
-=======
-    ("audit/suites/coal/lists.py", "audit lists misled"),
     ("audit/suites/swap.py", "swap_suite audit suites"),
     ("audit/suites/probe/measures.py", "probe_measures audit suites"),
     ("audit/suites/groups/measures.py audit/suites/groups/results.py", "groups audit axes summary"),
->>>>>>> h-mut
+    ("audit/suites/coal/screen.py", "readings summary verdict"),
     ("audit/suites/groups/verdict.py", "groups axes summary"),
     ("audit/suites/robust/stability.py audit/suites/robust/verdict.py", "stability wordings"),
     ("audit/suites/robust/curve.py", "wordings audit stability"),

@@ -21,16 +21,11 @@ from evenli.audit.predictions import Predictions
 from evenli.audit.results import Verdict
 from evenli.audit.suites.base import Request, get_suite, load_suite
 from evenli.audit.suites.checks import CheckedPairs, Finding, note_design
-from evenli.audit.suites.coal.lists import disagreement
+from evenli.audit.suites.coal import disagreement
 from evenli.audit.suites.coal.results import CoalResult
 from evenli.core.errors import InputError
 from evenli.core.labels import ENTAILMENT, LABELS
-<<<<<<< HEAD
-from evenli.stats.intervals import estimate_measures, holm
-=======
-from evenli.stats.corrections import holm
-from evenli.stats.intervals import estimate_difference, estimate_measures
->>>>>>> h-mut
+from evenli.stats.intervals import estimate_difference, estimate_measures, holm
 from evenli.stats.measure import as_measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.words.occupations import LABOUR
@@ -215,11 +210,6 @@ def test_why_an_audit_refuses_pairs() -> None:
 
 
 def test_the_published_list_has_no_say_without_the_other(even: Audit) -> None:
-<<<<<<< HEAD
-    from evenli.audit.suites.coal import disagreement
-
-=======
->>>>>>> h-mut
     assert disagreement(even.result) == ""
 
 
