@@ -94,13 +94,12 @@ def judge(result: CoalResult, competence: Competence | None) -> Verdict:
 
 
 def _repeats(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> bool:
-    """Whether a lean in the probabilities says no more than that of the answers."""
+    """Whether a lean in the probabilities says no more than that of the answers: its interval is not beyond theirs."""
     of = name.removesuffix(EXPECTED)
     if of == name or of not in found:
         return False
-    sizes = [word for _, word in SIZES]
     said, silent = leans[of], leans[name]
-    return said.value * silent.value > 0 and sizes.index(size_of(silent)) <= sizes.index(size_of(said))
+    return said.value * silent.value > 0 and (silent.low <= said.high if said.value > 0 else silent.high >= said.low)
 
 
 def _follows_default(name: str, found: Sequence[str], leans: Mapping[str, Estimate]) -> bool:
