@@ -82,6 +82,9 @@ The first pattern that fits a file counts.
 """
 
 EQUIVALENT: dict[str, str] = {
+    "squares, df = np.zeros((3, 1, 1)), np.ones(4)": "the fourth is not read",
+    "share = (value - entry.low) / sizes if np.isfinite(sizes).any() and not paired else np.array([math.nan])": "one",
+    "values = left_out[-1] if len(left_out) == 1 else left_out[1] - left_out[0]": "one sample",
     "terms = Terms(share, sizes, covariance, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.array([np.inf]))": "0",
     "kinds = [(NO_STEREOTYPE if not subset == NS else STEREOTYPED) for subset in subsets]": "exchanged names",
     "(_, other), (group, noun) = group_nouns(result.readings)[:: 1 if (measured.value >= 0) else -1]": "never 0",

@@ -852,3 +852,17 @@ def test_without_a_whole_sentence_nothing_is_compared() -> None:
     assert measures.items(partly).rows.shape == (3, 0)
     assert np.isnan(permutation_test(partly)).all() and np.isnan(value("distance", partly))
     assert interactions(partly, "abc", Scoring()) == []
+
+
+def test_no_interaction_has_room_on_both_sides() -> None:
+    """All answers are neutral: 0 is no end of a difference."""
+    names = ("a__x", "a__y", "b__x", "b__y")
+    rows = [
+        {**row, "id": f"{at}", "group": names[at % 4], "hypothesis": names[at % 4]}
+        for at, row in enumerate(
+            sample({}, {f"word{at}": set() for at in range(6)}, "abcd", templates=5).frame.to_dicts()
+        )
+    ]
+    of = of_rows([{key: row[key] for key in row if key not in LABELS} for row in rows], [[0.0, 9.0, 0.0]] * len(rows))
+    for row in interactions(of, names, Scoring()):
+        assert row.interaction.value == 0 and row.interaction.low < -0.01 and row.interaction.high > 0.01

@@ -13,6 +13,7 @@ import pytest
 from evenli.audit.audit import assess, audit
 from evenli.audit.pairs import PairSet, subsample
 from evenli.audit.predictions import Predictions
+from evenli.audit.suites.about import About
 from evenli.audit.suites.base import Request, assess_suite, get_suite, load_suite
 from evenli.audit.suites.swap import with_swapped
 from evenli.core.errors import InputError
@@ -272,3 +273,8 @@ def test_equally_frequent_changes_are_in_alphabetical_order() -> None:
     found = assess(Predictions(frame.with_columns(**logits))).swap.transitions  # type: ignore[union-attr]
     first, *others = found
     assert found[first] == 2 and first.startswith(NEUTRAL) and others == sorted(others) and len(others) == 3
+
+
+def test_the_texts_of_the_suite_name_its_own_method_and_no_other_paper() -> None:
+    texts = get_suite("swap").texts(About())
+    assert "two versions" in texts.method and texts.references == ()

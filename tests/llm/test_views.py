@@ -199,3 +199,17 @@ def test_a_limit_limits_the_checks_and_keeps_every_kind(limit: int) -> None:
         assert any("balanced part" in note for note in part.notes) == (len(part) < len(pairs))
     assert sum(map(len, few_checks(whole, 24))) == 20 * sum(map(len, counts))
     assert few_checks(whole, 5_000) == whole
+
+
+def test_the_first_option_is_counted_among_the_answers_given(right: Predictions) -> None:
+    """One order answers, the other two are silent: the share is 1 where it says its first option, else 0."""
+    labels = right.logits.argmax(axis=1)
+    table = in_wordings(right, labels)
+    silent = [pl.lit(SILENT).alias(f"w1-{order}:{MASS}") for order in ORDERS[1:]]
+    found = assess(Predictions(table.frame.with_columns(silent), table.header)).prompting["coal"]
+    of_suite = labels[(right.frame["suite"] == "coal").to_numpy()]
+    assert found["first_option"].value == pytest.approx((of_suite == LABELS.index("entailment")).mean())
+    says_yes = np.full(len(labels), LABELS.index("entailment"))
+    table = in_wordings(right, says_yes)
+    yes = assess(Predictions(table.frame.with_columns(silent), table.header)).prompting["coal"]
+    assert yes["first_option"].value == pytest.approx(1)
