@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -579,3 +580,25 @@ def test_a_file_says_what_it_holds() -> None:
     assert is_stamped(content, "thing", schema=2) and not is_stamped(content, "thing", schema=1)
     assert not is_stamped(content, "other", schema=2) and not is_stamped({}, "thing")
     assert not is_stamped({"schema": "x", "kind": "thing"}, "thing")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "RUN", "-o", "RUN/predictions.parquet"),
+        ("gate", "RUN", "--fail-if", "coal > 1", "--junit", "RUN/run.json"),
+        ("compare", "RUN", "RUN", "-o", "RUN/predictions.parquet"),
+        ("card", "RUN", "--into", "RUN/run.json"),
+        ("export", "RUN", "--as", "gitlab", "-o", "RUN/results.json"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_writes_over_the_files_of_a_run(
+    run_cli: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    run = tmp_path / "run"
+    evenli.audit("fake:oracle:0.4", suites="coal", limit=60, out=run)
+    before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    done = run_cli(*(word.replace("RUN", str(run)) for word in words))
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()} == before

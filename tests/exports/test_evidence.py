@@ -159,7 +159,7 @@ def test_numbers_are_scored_again(pack: Path) -> None:
     folder = RunFolder(pack / "runs" / "biased")
     results = json.loads(folder.results_file.read_text(encoding="utf-8"))
     results["labour"]["measures"]["coal"]["value"] = 0.01
-    folder.write_results(results)
+    folder.write_results(results, folder.header() or {})
     rewrite_manifest(pack, "runs/biased/results.json", "runs/biased/run.json")
     with pytest.raises(RunError, match="coal"):
         verify(pack)

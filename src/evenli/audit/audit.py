@@ -23,7 +23,8 @@ from evenli.audit.suites.base import Request, check_suites, get_suite, load_suit
 from evenli.audit.suites.checks import control_pairs, gold_pairs
 from evenli.audit.suites.files import read_pairs
 from evenli.core.errors import InputError, RunError
-from evenli.core.io import file_name, read_json
+from evenli.core.format import file_name
+from evenli.core.io import read_json
 from evenli.core.parse import path_of
 from evenli.core.record import Scoring
 from evenli.core.registry import DEFAULT_SUITE, SUITES

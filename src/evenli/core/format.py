@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from hashlib import sha256
 from typing import TextIO
 
 UNDEFINED = "n/a"
+_NAME = 140  # bytes of a name that is made up; most file systems take 255, encrypted ones 143
 TURNING = "".join(map(chr, [0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]))
 """Characters that turn the direction of what follows, or end a line: a name with one of them can show another."""
 _UNSEEN = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
@@ -37,6 +39,17 @@ def shortened(text: str, limit: int = 300) -> str:
 def drawable(text: object) -> str:
     """Text for a drawing, which characters that XML forbids would break."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def file_name(text: str) -> str:
+    """A name for a file or a folder: the text, and where it is too long its beginning and a hash.
+
+    >>> file_name("a" * 300)[128:]
+    'aaa-9835fa6b'
+    """
+    content = text.encode()
+    short = f"{content[: _NAME - 9].decode('utf-8', 'ignore')}-{sha256(content).hexdigest()[:8]}"
+    return text if len(content) <= _NAME else short
 
 
 def short(text: object, limit: int = 34) -> str:

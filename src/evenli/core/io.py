@@ -52,7 +52,7 @@ WHOLE_BYTES = 1 << 30  # the largest text that is read at once, unpacked: a smal
 STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far smaller
 MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
 _BLOCK = 1 << 20
-_NAME = 140  # bytes of a name that is made up; most file systems take 255, encrypted ones 143
+_STORED = {"run.json", "results.json", "predictions.parquet"}
 DIGITS = 6
 Content = str | bytes | Callable[[Path], object]
 
@@ -302,8 +302,15 @@ def write_content(path: Path, content: Content, *, sync: bool = True) -> None:
 
 def write_atomic(path: str | Path, content: Content) -> None:
     """Write a whole file or none; its directory is made, and a failure is one line."""
+    _refuse_stored(Path(path))
     with translated(f"cannot write {path}: ", into=RunError, reason=write_failure):
         write_content(Path(path), content)
+
+
+def _refuse_stored(path: Path) -> None:
+    """Refuse the name of a file that a run was stored in: only ``core.store`` replaces those."""
+    if path.name in _STORED and (path.parent / "run.json").is_file():
+        raise InputError(f"{path} is a file of the run in {path.parent}; write to another one")
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -311,6 +318,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
     The main file comes first; it takes its name last.
     """
+    any(map(_refuse_stored, contents))
     with contextlib.ExitStack() as stack:
         before = f"cannot write {', '.join(map(str, contents))}: "
         stack.enter_context(translated(before, into=RunError, kinds=(OSError,), reason=write_failure))
@@ -364,17 +372,6 @@ def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     if isinstance(value, float):
         return None if not math.isfinite(value) else value if digits is None else round(value, digits)
     return value
-
-
-def file_name(text: str) -> str:
-    """A name for a file or a folder: the text, and where it is too long its beginning and a hash.
-
-    >>> file_name("a" * 300)[128:]
-    'aaa-9835fa6b'
-    """
-    content = text.encode()
-    short = f"{content[: _NAME - 9].decode('utf-8', 'ignore')}-{hash_text(text)[:8]}"
-    return text if len(content) <= _NAME else short
 
 
 def hash_text(text: str) -> str:

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.core.binary import read_array
 from evenli.core.errors import InputError, RunError
-from evenli.core.io import file_name, hash_files, hash_text, read_json
+from evenli.core.format import file_name
+from evenli.core.io import hash_files, hash_text, read_json
 from evenli.core.store import UNREADABLE, RunDir, replacing
 from evenli.encoders.base import Embeddings, EncoderRequest
 from evenli.encoders.vector_formats import BROKEN, Block, blocks, words_beside

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from evenli.audit.audit import Audit
-from evenli.audit.gate import GateResult
-from evenli.audit.report.card import command, limits, suite_of
+from evenli.audit.gate import SKIPPED, UNDECIDED, GateResult
+from evenli.audit.report.card import command, limits
 from evenli.audit.report.export import pipe_table
 from evenli.audit.suites.about import about_axis
 from evenli.audit.suites.base import get_suite
 from evenli.core.format import capitalised, percent, prose
+from evenli.core.record import Estimate
 
 
 class Part(NamedTuple):
@@ -62,7 +63,8 @@ PARTS = (
     ),
     Part(
         "runs/*/run.json",
-        "who was asked what, when, with which settings; hashes of the two files above",
+        "who was asked what, when, with which settings; hashes of the two files above (of a file's name, a zero byte "
+        "and its content; the manifest of this pack has plain SHA-256)",
         "2(g) test logs, dated",
         "measuring bias: records of the test",
         "MEASURE 2.1",
@@ -164,15 +166,22 @@ def _failed(decision: GateResult) -> str:
     said = {True: "Nothing: the gate passed it", False: "The gate refused it", None: "The gate could not decide"}
     names = [prose(check.name) for check in decision.failures()]
     failed = f": {len(names)} of {len(decision.checks)} checks failed ({'; '.join(names)})" if names else ""
-    return f"{said[decision.passed]}, by policy {prose(decision.policy)}{failed}"
+    others = {
+        status: [prose(check.name) for check in decision.checks if check.status == status]
+        for status in (UNDECIDED, SKIPPED)
+    }
+    left = "".join(f"; {status}: {', '.join(checks)}" for status, checks in others.items() if checks)
+    return f"{said[decision.passed]}, by policy {prose(decision.policy)}{failed}{left}"
 
 
 def _uncertainty(audit: Audit) -> str:
-    name = suite_of(audit)
-    main, about = audit.result.suites[name].main, about_axis(audit.header)
+    about = about_axis(audit.header)
     things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
     level = percent(audit.result.scoring.level)
-    shown = [(get_suite(name).title, main), *((cause.label, cause.estimate) for cause in audit.verdict.causes)]
+    shown: list[tuple[str, Estimate]] = [
+        (get_suite(other).title, result.main) for other, result in audit.result.suites.items()
+    ]
+    shown += [(cause.label, cause.estimate) for cause in audit.verdict.causes]
     listed = "; ".join(f"{prose(title)}: {estimate.shown}" for title, estimate in shown)
     return f"{listed}. {level} intervals over other {things} and sentences, for every measure"
 
