@@ -414,7 +414,7 @@ def test_transformer_takes_words_too(encoder: TransformerArgmax) -> None:
     assert all(np.array_equal(*pair) for pair in both)
     shares = MaxPooled(encoder).weigh([["a", "nurse", "waits"]])[0].shares
     assert 0 < shares.sum() <= 1 and (shares * 32 == np.round(shares * 32)).all()
-    short = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", max_length=4)
+    short = TransformerArgmax(encoder.spec, device="cpu", max_length=4)
     assert short.argmax_counts(["a nurse waits near"])[0][2:].tolist() == [0, 0]
     assert short.identity != encoder.identity
 
@@ -464,7 +464,7 @@ def test_pieces_of_a_word_do_not_cancel(encoder: TransformerArgmax) -> None:
 
 def test_attention_as_importance(encoder: TransformerArgmax) -> None:
     torch = pytest.importorskip("torch")
-    attending = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="attention")
+    attending = TransformerArgmax(encoder.spec, device="cpu", importance="attention")
     assert attending.identity != encoder.identity
     text = "a nurse waits"
     batch = attending._tokenizer(text, return_tensors="pt")
@@ -479,7 +479,7 @@ def test_attention_as_importance(encoder: TransformerArgmax) -> None:
     padded = attending.encode([text, "two people walk near a dog and a red child"])[0]
     assert padded == pytest.approx((hidden * received[:, None]).sum(axis=0), abs=1e-5)
     with pytest.raises(InputError, match="max or attention"):
-        TransformerArgmax(encoder._model.config._name_or_path, importance="mean")  # type: ignore[arg-type]
+        TransformerArgmax(encoder.spec, importance="mean")  # type: ignore[arg-type]
 
 
 def test_direction_of_an_encoder_from_sentences(encoder: TransformerArgmax) -> None:
@@ -599,7 +599,7 @@ def test_gradients_add_up_to_the_difference(encoder: TransformerArgmax) -> None:
     torch = pytest.importorskip("torch")
     from evenli.corpus.transformer import integrated_gradients
 
-    attributed = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")
+    attributed = TransformerArgmax(encoder.spec, device="cpu", importance="gradients")
     assert attributed.identity != encoder.identity
     model, tokenizer = attributed._model, attributed._tokenizer
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_attention_mask=True)
@@ -630,4 +630,4 @@ def test_gradients_without_captum_name_the_extra(encoder: TransformerArgmax, mon
 
     monkeypatch.setattr("evenli.core.extras.importlib.import_module", absent)
     with pytest.raises(MissingExtraError, match="evenli\\[attribution\\]"):
-        TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")
+        TransformerArgmax(encoder.spec, device="cpu", importance="gradients")

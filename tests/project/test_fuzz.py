@@ -42,7 +42,7 @@ from fuzzing.targets import targets
 import evenli.audit.predictions as predictions
 
 results = open(sys.argv[1], "w")
-predictions.RunFolder.verify = lambda self, *names: list(names)
+predictions.RunFolder.content = lambda self, name, header: (self.path / name).read_bytes()
 chosen = [one for one in targets() if one.name == "table-results.json"]
 cases = Cases(Path({str(fuzz_seeds)!r}), Path("work").resolve(), chosen, 60)
 found = [cases("planted", index)[1] for index in range(40)]
