@@ -45,7 +45,7 @@ results = open(sys.argv[1], "w")
 predictions.RunFolder.content = lambda self, name, header: (self.path / name).read_bytes()
 chosen = [one for one in targets() if one.name == "table-results.json"]
 cases = Cases(Path({str(fuzz_seeds)!r}), Path("work").resolve(), chosen, 60)
-found = [cases("planted", index)[1] for index in range(40)]
+found = [cases("planted", index)[1] for index in range(200)]
 results.write(" ".join(sorted({{one.kind.replace(" ", "-") for one in found if one is not None}})))
 words = ("table", "run")
 for outcome in (
