@@ -210,7 +210,7 @@ def test_only_an_allowed_signer_counts(run: Path, signed: Path, pack: Path, keys
         verify(pack, keys / "alice.allowed")
     with pytest.raises(InputError, match="allowed signers"):
         verify(signed, tmp_path / "none")
-    with pytest.raises(InputError, match="no evidence pack"):
+    with pytest.raises(InputError, match="not an evidence pack"):
         verify(run, keys / "alice.allowed")
 
 

@@ -78,7 +78,7 @@ def verify(path: str | Path, signers: str | Path | None = None) -> Verified | Ve
     path = Path(path)
     if not path.is_file() and not (path / MANIFEST).is_file():
         if signers is not None:
-            raise InputError(f"{path} is no evidence pack; only a pack is signed (--signer)")
+            raise InputError(f"{path} is not an evidence pack; only a pack is signed (--signer)")
         return verify_run(path)
     with _opened(path) as folder, _about(folder, str(path)):
         return _verify_pack(folder, str(path), None if signers is None else Path(signers))
@@ -87,7 +87,7 @@ def verify(path: str | Path, signers: str | Path | None = None) -> Verified | Ve
 def _verify_pack(folder: Path, name: str, signers: Path | None) -> VerifiedPack:
     files = _files(folder)
     if MANIFEST not in files:
-        raise RunError(f"{name} is no evidence pack: {MANIFEST} is missing; make one with 'evenli evidence'")
+        raise RunError(f"{name} is not an evidence pack: {MANIFEST} is missing; make one with 'evenli evidence'")
     text = files.pop(MANIFEST).read_bytes()
     signature = files.pop(SIGNATURE).read_bytes() if SIGNATURE in files else None
     if signers is not None and signature is None:

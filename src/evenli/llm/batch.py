@@ -1,4 +1,4 @@
-"""Questions to a file and answers from one, in OpenAI's batch format, which ``vllm run-batch`` takes, too.
+"""Questions to a file and answers from one, in OpenAI's batch format, which ``vllm run-batch`` also takes.
 
 A request is named by a hash of its question, so answers may come in any order and from several files put together, and
 an answer to a question that is not asked cannot be taken for another. The sample that an audit asks twice has names of
